@@ -215,12 +215,12 @@ def check_recal(session, report, name, rows):
         error = max(error, float(distance.max()))
         rows_in_words = "all rows" if wanted is None else "some rows"
         report.check(f"recal tilt of {rows_in_words}, {name}", error < 1e-9, error)
-    for own in (True, False):
-        expected_share, expected_agreement = plain.response(0, scale, own)
-        share, agreement = twin.response(0, scale, own)
+    for with_own in (True, False):
+        expected_share, expected_agreement = plain.response(0, scale, with_own)
+        share, agreement = twin.response(0, scale, with_own)
         error = float(np.abs(share - expected_share).max())
         same = bool((agreement == expected_agreement).all())
-        class_in_words = "own class" if own else "predicted class"
+        class_in_words = "own class" if with_own else "predicted class"
         holds = error < 1e-9 and same
         report.check(f"recal response of {class_in_words}, {name}", holds, error)
 

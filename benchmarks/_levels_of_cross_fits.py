@@ -123,9 +123,9 @@ def gaps_of_kept(calibrator, cell):
     for block in ArrayRows(stated(z, cell), None, "logits").blocks():
         q = np.exp(calibrator.apply(block).log_probs)
         true = p[block.start : block.start + len(q)]
-        at = np.arange(len(q))
+        rows = np.arange(len(q))
         top = q.argmax(axis=1)
-        gap += float((q[at, top] - true[at, top]).sum())
+        gap += float((q[rows, top] - true[rows, top]).sum())
         gap_of_one += float((q[:, 1] - true[:, 1]).sum())
     return gap / NEW_ROWS, gap_of_one / NEW_ROWS
 

@@ -29,7 +29,7 @@ def soft(cell, r):
     p, y = soft_rows(n, k, cell["smoothing"], rng)
     report = quiet_report(p, y, kind="probs", seed=r)
     said = {message["kind"] for message in report["messages"]}
-    found = {
+    counts = {
         "labels doubted": float(report["verdict_kind"] == "check_labels"),
         "doubt found": float("labels" in said),
         "underconfident": float(report["verdict_kind"] == "underconfident"),
@@ -40,13 +40,13 @@ def soft(cell, r):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         calibrated = calcli.fit(np.log(p), y, "ts", kind="log_probs")
-    at = np.arange(len(labels))
-    truth = -np.log(calibrated.predict_proba(np.log(fresh))[at, labels]).mean()
-    truth += np.log(fresh[at, labels]).mean()
-    found["ts helps"] = float(truth < 0.0)
+    rows = np.arange(len(labels))
+    truth = -np.log(calibrated.predict_proba(np.log(fresh))[rows, labels]).mean()
+    truth += np.log(fresh[rows, labels]).mean()
+    counts["ts helps"] = float(truth < 0.0)
     is_raised = change.interval is not None and change.interval.low > 0.0
-    found["said to raise, though it helps"] = float(is_raised and truth < 0.0)
-    return found
+    counts["said to raise, though it helps"] = float(is_raised and truth < 0.0)
+    return counts
 
 
 def change_by_temperature(p, y):

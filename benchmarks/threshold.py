@@ -74,20 +74,20 @@ class Shares(NamedTuple):
 def simulate(population: Population, n: int, target: float, sets: int) -> Shares:
     """What becomes of so many sets of n rows."""
     rng = np.random.default_rng(0)
-    held, chosen, coverage = 0, 0, 0.0
+    n_held, chosen, coverage = 0, 0, 0.0
     for _ in range(sets):
         rows = rng.integers(0, GRID, n)
         right = (rng.random(n) < population.chance[rows]).astype(np.float64)
         search = ThresholdSearch.of(population.confidence[rows], right)
         best = search.choose(target).best
         if best is None:
-            held += 1
+            n_held += 1
             continue
         chosen += 1
         coverage += best.coverage
         if population.accuracy_above(best.threshold) >= target - 1e-12:
-            held += 1
-    return Shares(held / sets, chosen / sets, coverage / max(chosen, 1))
+            n_held += 1
+    return Shares(n_held / sets, chosen / sets, coverage / max(chosen, 1))
 
 
 def main() -> None:

@@ -448,9 +448,9 @@ entry.main()
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"OMP_NUM_THREADS": "2"}, {"OPENBLAS_NUM_THREADS": "3"}]
+    "setting", [{}, {"OMP_NUM_THREADS": "2"}, {"OPENBLAS_NUM_THREADS": "3"}]
 )
-def test_a_command_takes_one_blas_thread_whatever_others_are_told(given):
+def test_a_command_takes_one_blas_thread_whatever_others_are_told(setting):
     code = "import os, sys\nsys.argv = ['calcli', '--version']\nfrom calcli.cli.main import main\n"
     code += (
         "try: main()\nexcept SystemExit: print(os.environ.get('OPENBLAS_NUM_THREADS'))"
@@ -465,7 +465,7 @@ def test_a_command_takes_one_blas_thread_whatever_others_are_told(given):
         capture_output=True,
         text=True,
         check=True,
-        env=plain | given,
+        env=plain | setting,
     )
     assert done.stdout.splitlines()[-1] == "1"
 
@@ -475,8 +475,8 @@ def test_a_command_takes_one_blas_thread_whatever_others_are_told(given):
 )
 def test_methods_says_where_predictions_stay(run, name):
     """Top-label methods were said to change predictions, which they do with two classes only; the README said so."""
-    told = "yes" if method(name).laws.keeps_argmax else "except with two classes"
-    assert f"accuracy-preserving: {told}\n" in run("methods", name).out
+    stated = "yes" if method(name).laws.keeps_argmax else "except with two classes"
+    assert f"accuracy-preserving: {stated}\n" in run("methods", name).out
     z, y = truth(300, 3, seed=2)
     z = z + np.array([0.0, 0.6, 1.2])
     assert (calcli.fit(z, y, name).predict(z) == z.argmax(axis=1)).all()

@@ -517,16 +517,16 @@ def test_an_export_knows_its_target_by_its_ending(run, four):
     assert refused.code == 2 and ".onnx, .pt2, .py" in refused.line
 
 
-@pytest.mark.parametrize("given", ["", " ", ",", [], [""]])
-def test_no_method_to_compare_is_refused(run, tmp_path, monkeypatch, given):
+@pytest.mark.parametrize("words", ["", " ", ",", [], [""]])
+def test_no_method_to_compare_is_refused(run, tmp_path, monkeypatch, words):
     """Python, and a list of commas, compared the uncalibrated scores with nothing."""
     monkeypatch.chdir(tmp_path)
     z, y = truth(200, 3)
     with pytest.raises(UsageError, match="no method is named"):
-        calcli.compare(z, y, methods=given)
+        calcli.compare(z, y, methods=words)
     np.savez("a.npz", logits=z, labels=y)
-    if isinstance(given, str):
-        assert run("compare", "a.npz", "-m", given).code == 2
+    if isinstance(words, str):
+        assert run("compare", "a.npz", "-m", words).code == 2
 
 
 def test_a_limit_that_groups_do_not_have_says_so(run, tmp_path, monkeypatch):

@@ -799,7 +799,7 @@ def test_an_output_is_held_against_its_own_inputs_only(run, monkeypatch, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "given",
+    "words",
     [
         ["fit", "good.h5", "-m", ""],
         ["evaluate", "good.h5", "--unit", ""],
@@ -811,10 +811,10 @@ def test_an_output_is_held_against_its_own_inputs_only(run, monkeypatch, tmp_pat
     ],
 )
 def test_an_empty_variable_of_a_script_is_said_and_nothing_is_taken_in_its_place(
-    run, good, given
+    run, good, words
 ):
     """``calcli fit $DATA -m "$METHOD"``: it was fitted by ts, and ``--unit ""`` was passed over."""
-    done = run(*given)
+    done = run(*words)
     assert done.code == 2
     assert done.line.endswith("is a variable of the script empty?")
     assert [path.name for path in good.parent.iterdir()] == ["good.h5"]

@@ -296,17 +296,20 @@ def test_rows_of_the_fit_are_known_after_apply_in_every_format(two, form):
     """What evaluate says with -c, it says of the output of apply, in the findings too."""
     if form == "parquet":
         pytest.importorskip("pyarrow")
-    for part, seen in (("cal", True), ("test", False)):
+    for part, is_in_fit in (("cal", True), ("test", False)):
         assert (
             two("apply", "c.json", f"m.h5:{part}", "-o", f"{part}.{form}", "-q").code
             == 0
         )
         done = two("evaluate", f"{part}.{form}", "--json")
         result = json.loads(done.out)["results"][0]
-        assert (IN_SAMPLE in done.err, IN_SAMPLE in result["warnings"]) == (seen, seen)
+        assert (IN_SAMPLE in done.err, IN_SAMPLE in result["warnings"]) == (
+            is_in_fit,
+            is_in_fit,
+        )
         assert result["report"]["verdict_kind"] == "calibrated"
         texts = [message["text"] for message in result["report"]["messages"]]
-        assert (SHORT in texts) == seen
+        assert (SHORT in texts) == is_in_fit
         assert result["report"]["next"] is None
 
 
@@ -347,16 +350,16 @@ def test_chains_parts_and_several_bundles_say_which_of_their_rows_a_calibrator_h
                     [whole[f"{part}/{array}"][:1000] for part in parts]
                 )
         file["unlabelled/logits"] = whole["cal/logits"][:]
-    found = {}
+    in_sample = {}
     for name in ("p.h5:part", "p.h5:mixed", "p.h5:unlabelled", "m.h5:cal", "m.h5:test"):
         out = name.replace(".h5:", "_") + ".h5"
         assert two("apply", "c.json", name, "-o", out, "-q").code == 0
         with h5py.File(out) as file:
-            found[name] = [link.in_sample or None for link in chain_of(file.attrs)]
-    about = found.pop("p.h5:mixed")[0]
+            in_sample[name] = [link.in_sample or None for link in chain_of(file.attrs)]
+    about = in_sample.pop("p.h5:mixed")[0]
     # 1000 of 2000: 96 are compared, which tells no percentage
     assert about == "about half of these rows"
-    assert found == {
+    assert in_sample == {
         "p.h5:part": ["these very rows, or copies of them"],
         "p.h5:unlabelled": [None],
         "m.h5:cal": ["these very rows"],

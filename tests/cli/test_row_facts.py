@@ -311,7 +311,7 @@ FEW_VALUES = (
 
 def recognised(artifact_rows, rows):
     """What ``fitted_on`` says of rows, where a calibrator was fitted to others."""
-    fitted = [known_rows(*each) for each in (artifact_rows, rows)]
+    fitted = [known_rows(*pair) for pair in (artifact_rows, rows)]
     facts = facts_of(fitted[0])
     record = FitRecord(
         n=facts.n,

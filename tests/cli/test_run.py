@@ -109,8 +109,10 @@ def test_one_labelled_set_is_judged_by_cross_fitting(run):
     again = run("run", "rows.csv", *named, "-o", "more", "--json", "-q")
     before, after = json.loads(again.out)["evaluation"]["results"]
     assert "cross_fitted_folds" not in before and after["cross_fitted_folds"] == 5
-    seen = run("evaluate", "rows.csv", "-c", "beta.json", *named[:-2], "--json", "-q")
-    in_sample = json.loads(seen.out)["results"][1]
+    evaluation = run(
+        "evaluate", "rows.csv", "-c", "beta.json", *named[:-2], "--json", "-q"
+    )
+    in_sample = json.loads(evaluation.out)["results"][1]
     assert after["metrics"]["nll"]["value"] > in_sample["metrics"]["nll"]["value"]
 
 

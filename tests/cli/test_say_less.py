@@ -248,13 +248,13 @@ def check_lines(text, width, most):
 
 def sentences(text):
     """Headlines and findings that are printed, each in one line, without those left out."""
-    found = []
+    in_one_line = []
     for line in text.partition("\n\n")[0].splitlines():
         if line.startswith("    "):
-            found[-1] += f" {line.strip()}"
+            in_one_line[-1] += f" {line.strip()}"
         elif not line.endswith(" more with --full"):
-            found.append(line.strip())
-    return found
+            in_one_line.append(line.strip())
+    return in_one_line
 
 
 def check_report(report):

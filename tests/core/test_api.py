@@ -478,10 +478,10 @@ def printed(run, *words):
     return json.loads(done.out)
 
 
-def without_time(found):
-    for result in found["results"]:
+def without_time(results):
+    for result in results["results"]:
         result.pop("seconds")
-    return found
+    return results
 
 
 @pytest.mark.parametrize("work", [calcli.fit, calcli.evaluate])

@@ -26,8 +26,8 @@ def test_a_kind_that_all_values_prove_need_not_be_given(rows):
     z, y = rows
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     log_p = np.log(p)
-    found = [calcli.evaluate(x, y, metrics="nll") for x in (z, p, log_p)]
-    values = [each.results[0].scores["nll"].value for each in found]
+    evaluations = [calcli.evaluate(x, y, metrics="nll") for x in (z, p, log_p)]
+    values = [evaluation.results[0].scores["nll"].value for evaluation in evaluations]
     np.testing.assert_allclose(values, values[0], rtol=1e-12)
     with pytest.raises(DataError, match="kind='logits'"):
         calcli.evaluate(np.round(np.abs(z)), y, metrics="nll")

@@ -116,15 +116,17 @@ def test_every_module_has_its_layer():
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_imports_never_point_outwards(path):
     depth = {name: i for i, layer in enumerate(LAYERS) for name in layer}
-    own = part(path)
-    if own == "__init__":
+    folder = part(path)
+    if folder == "__init__":
         return
     for module, _ in imports_of(path):
         if not module.startswith("calcli."):
             continue
         other = module.split(".")[1]
         if other in depth:
-            assert depth[other] >= depth[own], f"{path.name} ({own}) imports {module}"
+            assert depth[other] >= depth[folder], (
+                f"{path.name} ({folder}) imports {module}"
+            )
 
 
 def imported_in_room(path, room):

@@ -135,13 +135,17 @@ over.set()
 
 
 @pytest.mark.parametrize("flags", [["-P"], ["-P", "-I"], ["-P", "-E"]], ids=" ".join)
-@pytest.mark.parametrize("given", [None, "", ".", os.pathsep])
-def test_an_interpreter_beside_threads_runs_nothing_either(downloads, flags, given):
+@pytest.mark.parametrize("python_path", [None, "", ".", os.pathsep])
+def test_an_interpreter_beside_threads_runs_nothing_either(
+    downloads, flags, python_path
+):
     """Whatever PYTHONPATH says: an empty entry is the working folder."""
-    code = "import os; os.environ.pop('PYTHONPATH', None)\n" if given is None else ""
+    code = (
+        "import os; os.environ.pop('PYTHONPATH', None)\n" if python_path is None else ""
+    )
     code += (
-        f"import os; os.environ['PYTHONPATH'] = {given!r}\n"
-        if given is not None
+        f"import os; os.environ['PYTHONPATH'] = {python_path!r}\n"
+        if python_path is not None
         else ""
     )
     code += PROBED.format(folder="", on_path=False)

@@ -36,7 +36,7 @@ def test_every_method_fits_to_the_same_bytes(tmp_path):
     z, y = truth(2000, 20)
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["logits"], file["labels"] = z, y
-    told = []
+    outputs = []
     for threads in ("1", "2", "4"):
         environment = {
             **os.environ,
@@ -51,15 +51,15 @@ def test_every_method_fits_to_the_same_bytes(tmp_path):
             text=True,
         )
         assert done.returncode == 0, done.stderr[-1000:]
-        told.append(
+        outputs.append(
             [
                 line
                 for line in done.stderr.splitlines()
                 if len(line.rpartition(" ")[2]) == 64
             ]
         )
-    assert len(told[0]) > 25
-    assert told[0] == told[1] == told[2]
+    assert len(outputs[0]) > 25
+    assert outputs[0] == outputs[1] == outputs[2]
 
 
 @pytest.mark.parametrize(

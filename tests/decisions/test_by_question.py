@@ -434,7 +434,7 @@ def test_a_log_of_one_question_is_run_as_a_whole_and_written_back(run):
     art = "made/log.by-question.json"
     assert run("apply", art, "log.jsonl", "-o", "out.jsonl").code == 0
     made = read_lines("out.jsonl")
-    assert [each["gold"] for each in made] == [each["gold"] for each in records]
+    assert [record["gold"] for record in made] == [record["gold"] for record in records]
     assert "probabilities" in made[0]["answers"]["team"]
 
 
@@ -449,7 +449,9 @@ def test_a_packed_log_is_a_log(run):
         read_lines("log.jsonl.out.jsonl"),
         read_lines("log.jsonl.gz.out.jsonl"),
     )
-    assert [each["answers"] for each in plain] == [each["answers"] for each in packed]
+    assert [record["answers"] for record in plain] == [
+        record["answers"] for record in packed
+    ]
     done = run("evaluate", "log.jsonl.gz")
     assert done.out.splitlines()[-1] == "next: calcli run log.jsonl.gz"
     Path("cut.jsonl.gz").write_bytes(gzip.compress(text)[:-500])

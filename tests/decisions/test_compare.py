@@ -191,8 +191,8 @@ def change_label(records):
 
 
 def change_ids(records):
-    for each in records:
-        each["id"] = "x" + each["id"]
+    for record in records:
+        record["id"] = "x" + record["id"]
 
 
 @pytest.mark.parametrize(

@@ -60,8 +60,8 @@ def test_columns_are_the_options_of_the_row(run):
             place = list(shares).index(record["gold"]["tool"])
             assert group["labels"][i] == place
             if min(shares.values()) > 0:
-                own = np.exp(scores[i, : sizes[i]])
-                assert np.allclose(own, list(shares.values()))
+                exponentials = np.exp(scores[i, : sizes[i]])
+                assert np.allclose(exponentials, list(shares.values()))
 
 
 def test_the_nll_is_that_of_the_rows_options(run):
@@ -184,8 +184,8 @@ def test_a_bundle_of_options_or_levels_can_be_extracted_and_joined(run, kind):
         assert file["cal"].attrs["columns"] == "options"
     expected = nlls(run("evaluate", "w.h5", "--json"))
     for name in ("copy.h5", "joined.h5"):
-        found = nlls(run("evaluate", name, "--json"))
-        assert found == pytest.approx(expected, rel=1e-12)
+        losses = nlls(run("evaluate", name, "--json"))
+        assert losses == pytest.approx(expected, rel=1e-12)
 
 
 def test_levels_stay_levels_when_they_are_extracted_and_joined(run):

@@ -555,10 +555,10 @@ def test_records_without_an_answer_to_the_only_question_are_counted(run):
     records[7] |= {"answers": None, "error": "timeout"}
     Path("log.jsonl").write_text(logs.lines(records), "utf-8")
     done = run("evaluate", "log.jsonl")
-    told = (
+    sentence = (
         "team (choice of 3, 57 rows, 2 not answered left out, 1 with an error left out)"
     )
-    assert told in done.err
+    assert sentence in done.err
 
 
 def test_a_log_of_empty_answers_says_so(run):

@@ -28,18 +28,21 @@ def bundles(run, name):
     file, *words = FILES[name]
     done = run("extract", REAL / file, *words, "-o", f"{name}.h5", "--force")
     assert done.code == 0, done.err
-    found = {}
+    bundle_of_name = {}
     with h5py.File(f"{name}.h5") as h5:
         for question in h5:
             group = h5[question]
-            found[question] = group["probs"][:], group["labels"][:]
+            bundle_of_name[question] = group["probs"][:], group["labels"][:]
             if question == "team":
                 classes = [text.decode() for text in group["class_names"]]
                 order = np.argsort(classes)
                 place = np.argsort(order)
-                found[question] = group["probs"][:][:, order], place[group["labels"]]
+                bundle_of_name[question] = (
+                    group["probs"][:][:, order],
+                    place[group["labels"]],
+                )
             assert group.attrs.get("ordered", "0") == str(int(question == "level"))
-    return found
+    return bundle_of_name
 
 
 @pytest.mark.parametrize("name", FILES)

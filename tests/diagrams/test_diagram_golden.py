@@ -44,10 +44,10 @@ def sets(k=4, n=1200):
 def course():
     """A model that learns and grows too sure."""
     z, y = truth(1200, 4, temperature=1.7)
-    each = ((1, 3.0), (5, 1.5), (20, 1.0), (40, 0.7))
+    temperatures = ((1, 3.0), (5, 1.5), (20, 1.0), (40, 0.7))
     return [
-        Measured(f"a.h5:epoch{at}", "uncalibrated", collect(ArrayRows(z / t, y)))
-        for at, t in each
+        Measured(f"a.h5:epoch{epoch}", "uncalibrated", collect(ArrayRows(z / t, y)))
+        for epoch, t in temperatures
     ]
 
 

@@ -211,7 +211,7 @@ def outputs(tmp_path_factory):
             file["cal/logits"][:60, :2],
             file["cal/labels"][:60] % 2,
         )
-    found = {}
+    outputs = {}
     for name, words in [
         *OUTPUTS.items(),
         ("inspect", ["inspect", str(digits), "--json"]),
@@ -226,9 +226,9 @@ def outputs(tmp_path_factory):
             command, cwd=folder, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
-        found[name] = json.loads(done.stdout)
-    found["artifact"] = json.loads((folder / "ts.json").read_text("utf-8"))
-    return found
+        outputs[name] = json.loads(done.stdout)
+    outputs["artifact"] = json.loads((folder / "ts.json").read_text("utf-8"))
+    return outputs
 
 
 @pytest.mark.slow
@@ -324,14 +324,14 @@ def test_a_schema_that_a_struct_defines_is_that_of_today(name):
 )
 def test_the_gate_of_the_action(limits, code, said, tmp_path):
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    given = {
+    inputs = {
         "BUNDLE": str(REPOSITORY / "sample_data" / "digits.h5"),
         "MAX": limits,
         "JSON": "found.json",
     }
     env = {
         **os.environ,
-        **given,
+        **inputs,
         "PATH": path,
         "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
     }

@@ -25,13 +25,13 @@ def programs(text):
 
 def printed_alike(line, others):
     """Whether a line was printed, numbers with a point to the precision that other builds of NumPy have."""
-    own = [float(number) for number in NUMBER.findall(line)]
+    printed = [float(number) for number in NUMBER.findall(line)]
     alike = [
         other for other in others if NUMBER.sub("#", other) == NUMBER.sub("#", line)
     ]
     return any(
         [float(n) for n in NUMBER.findall(other)]
-        == pytest.approx(own, rel=0.05, abs=0.01)
+        == pytest.approx(printed, rel=0.05, abs=0.01)
         for other in alike
     )
 

@@ -37,10 +37,10 @@ Y = np.array(
 
 def sections(page):
     """Programs and commands of every recipe of a page, by its heading."""
-    found = {}
+    programs = {}
     for part in re.split(r"^## ", page.read_text("utf-8"), flags=re.M)[1:]:
         fences = re.findall(r"```(\w+)\n(.*?)```", part, flags=re.S)
-        found[part.splitlines()[0]] = (
+        programs[part.splitlines()[0]] = (
             "".join(text for kind, text in fences if kind == "python"),
             [
                 line[2:]
@@ -50,7 +50,7 @@ def sections(page):
                 if line[:2] == "$ "
             ],
         )
-    return found
+    return programs
 
 
 SECTIONS = sections(DOCS / "recipes.md")
@@ -276,8 +276,8 @@ def test_r_applies_a_calibrator_in_ten_lines(run, tmp_path, monkeypatch, method)
     assert done.returncode == 0, done.stderr
     logits = np.genfromtxt("logits.csv", delimiter=",", skip_header=1)
     applied = calcli.load("calibrator.json").predict_proba(logits)
-    found = np.genfromtxt("probs.csv", delimiter=",", skip_header=1)
-    np.testing.assert_allclose(found, applied, rtol=1e-12)
+    probs = np.genfromtxt("probs.csv", delimiter=",", skip_header=1)
+    np.testing.assert_allclose(probs, applied, rtol=1e-12)
 
 
 def test_the_conda_recipe_declares_what_the_project_does():
@@ -342,8 +342,8 @@ def program_with(word):
     fences = re.findall(
         r"```python\n(.*?)```", (DOCS / "serving.md").read_text("utf-8"), flags=re.S
     )
-    (found,) = [text for text in fences if word in text]
-    return found
+    (fence,) = [text for text in fences if word in text]
+    return fence
 
 
 def test_the_handler_gives_what_apply_gives(exported, monkeypatch):
@@ -445,12 +445,12 @@ def test_the_step_of_github_actions_runs_as_the_runner_does(
     """Each input goes, as the action declares it, into the variable that its script reads."""
     step = fence("yaml", "GitHub Actions")
     action = (REPOSITORY / "action.yml").read_text("utf-8")
-    given = dict(
+    inputs = dict(
         re.findall(r"^    (\w+): (.*)$", step.partition("calcli")[2], flags=re.M)
     )
-    assert given and set(given) <= set(re.findall(r"^  (\w+):$", action, flags=re.M))
+    assert inputs and set(inputs) <= set(re.findall(r"^  (\w+):$", action, flags=re.M))
     for variable, name in re.findall(r"(\w+): \$\{\{ inputs\.(\w+) \}\}", action):
-        monkeypatch.setenv(variable, given.get(name, ""))
+        monkeypatch.setenv(variable, inputs.get(name, ""))
     monkeypatch.setenv("GITHUB_ACTION_PATH", str(REPOSITORY))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     gate = re.findall(r"run: (bash .*gate\.sh.*)", action)
@@ -473,8 +473,8 @@ def test_mlflow_gets_artifact_report_and_metrics(exported, monkeypatch, run, tmp
     )
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "runs").as_uri())
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    found = json.loads((exported / "evaluation.json").read_text())["results"][-1]
-    metrics = {name: metric["value"] for name, metric in found["metrics"].items()}
+    evaluation = json.loads((exported / "evaluation.json").read_text())["results"][-1]
+    metrics = {name: metric["value"] for name, metric in evaluation["metrics"].items()}
     expected = {name: value for name, value in metrics.items() if value is not None}
     assert {"nll", "ece", "accuracy"} < expected.keys()
     files = ["logits.auto.json", "report.html"]
@@ -511,10 +511,10 @@ def test_weights_and_biases_gets_artifact_report_and_metrics(
     )
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
-    found = json.loads((exported / "evaluation.json").read_text())["results"][-1]
-    metrics = {name: metric["value"] for name, metric in found["metrics"].items()}
+    evaluation = json.loads((exported / "evaluation.json").read_text())["results"][-1]
+    metrics = {name: metric["value"] for name, metric in evaluation["metrics"].items()}
     expected = {name: value for name, value in metrics.items() if value is not None}
-    expected["verdict"] = found["report"]["verdict"]
+    expected["verdict"] = evaluation["report"]["verdict"]
     files = ["logits.auto.json", "report.html"]
     assert {"nll", "ece", "accuracy"} < expected.keys()
     try:

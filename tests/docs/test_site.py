@@ -40,17 +40,17 @@ def index():
 )
 def test_search_finds_what_people_type(index, stems, page):
     """The search takes words as their stems, as Porter's algorithm has them."""
-    found = []
+    pages_of_stems = []
     for stem in stems:
         hits = index["terms"].get(stem, []), index["titleterms"].get(stem, [])
-        found.append(
+        pages_of_stems.append(
             {
-                index["docnames"][at]
+                index["docnames"][place]
                 for hit in hits
-                for at in ([hit] if isinstance(hit, int) else hit)
+                for place in ([hit] if isinstance(hit, int) else hit)
             }
         )
-    assert page in set.intersection(*found)
+    assert page in set.intersection(*pages_of_stems)
 
 
 def test_axe_finds_nothing_grave():

@@ -175,16 +175,16 @@ def test_a_command_that_is_advised_works_as_printed(
     p = RNG.beta(1, 1, 240).round(4)
     y = (RNG.random(240) < p).astype(int)
     table("t.csv", header, [row(i, float(p[i]), int(y[i])) for i in range(240)])
-    told = run("evaluate", "t.csv")
-    if told.code == 0:  # two words beside one column of probabilities are understood
+    done = run("evaluate", "t.csv")
+    if done.code == 0:  # two words beside one column of probabilities are understood
         assert name in ("animals", "words")
         return
-    assert all(column in told.line for column in header)
-    words = told.line.partition("to try: ")[2].split()
-    assert words[:3] == ["calcli", "extract", "t.csv"], told.line
+    assert all(column in done.line for column in header)
+    words = done.line.partition("to try: ")[2].split()
+    assert words[:3] == ["calcli", "extract", "t.csv"], done.line
     assert run(*words[1:]).code == 0
     assert run("evaluate", "t.h5").code == 0
     if name == "loans":
-        assert "--ids app_id --group-by race --sample-weight w" in told.line
+        assert "--ids app_id --group-by race --sample-weight w" in done.line
     if name == "boxes":
-        assert "--confidence score --correct matched --unit image_id" in told.line
+        assert "--confidence score --correct matched --unit image_id" in done.line

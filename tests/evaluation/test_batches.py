@@ -149,7 +149,7 @@ def test_batches_that_are_numbered_are_on_the_page_too(folder, run):
 
 @pytest.mark.parametrize("command", ["evaluate", "diagram", "report"])
 @pytest.mark.parametrize(
-    ("days", "told"),
+    ("days", "message"),
     [
         (
             ["31/01/2024", "01/02/2024"],
@@ -161,13 +161,13 @@ def test_batches_that_are_numbered_are_on_the_page_too(folder, run):
         ),
     ],
 )
-def test_the_order_is_said(folder, run, command, days, told):
+def test_the_order_is_said(folder, run, command, days, message):
     """Dates with the day first were sorted by it, and nobody was told."""
     with h5py.File("log.h5", "r+") as file:
         file["day"] = np.array(days)[np.arange(2000) // 1000].astype("S")
     words = ["-o", "p.html"] if command == "report" else []
     assert (
-        f"log.h5: {told}"
+        f"log.h5: {message}"
         in run(command, "log.h5", "--group-by", "day", "--ordered", *words).err
     )
 

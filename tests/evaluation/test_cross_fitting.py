@@ -199,7 +199,7 @@ def test_shuffled_rows_with_weights_and_ties_are_judged_alike(tmp_path, run, k):
     rng = np.random.default_rng(6)
     arrays = {"logits": z.round(), "labels": y, "weights": rng.integers(1, 5, 300)}
     order = rng.permutation(300)
-    found = []
+    reports = []
     for name, rows in (("a.npz", np.arange(300)), ("b.npz", order)):
         path = tmp_path / name
         np.savez(path, **{key: values[rows] for key, values in arrays.items()})
@@ -211,10 +211,10 @@ def test_shuffled_rows_with_weights_and_ties_are_judged_alike(tmp_path, run, k):
             if "p_value" in entry:
                 p_values[metric] = entry["p_value"]
         report = result["report"]
-        found.append(
+        reports.append(
             (p_values, report["p_value"], report["classwise"], report["verdict"])
         )
-    first, second = found
+    first, second = reports
     assert "ece" in first[0]
     assert first[0] == pytest.approx(second[0], rel=1e-9)  # sums are rounded
     assert first[1] == second[1] and first[3] == second[3]

@@ -32,12 +32,12 @@ def two(s):
     return np.stack([np.zeros_like(s), s], axis=1)
 
 
-def balanced(seed=0, each=600):
+def balanced(seed=0, per_class=600):
     """Right risks of a rare class, and samples of which half are of that class."""
     rng = np.random.default_rng(seed)
     s = rng.normal(size=200_000) * 1.5 - 3.6
     y = (rng.random(len(s)) < logistic(s)).astype(int)
-    chosen = [np.flatnonzero(y == c)[:each] for c in (0, 1)]
+    chosen = [np.flatnonzero(y == c)[:per_class] for c in (0, 1)]
     rows = rng.permutation(np.concatenate(chosen))
     return two(s[rows]), y[rows]
 
@@ -237,7 +237,7 @@ def test_copies_among_more_rows_than_signatures_are_kept(scores, share):
 
 def test_what_the_fit_left_is_a_gap_only_where_that_is_significant():
     """Logits bent so that no temperature is right; 600 rows fitted, 3000 judged."""
-    seen = set()
+    kinds = set()
     for seed in range(60):
         rng = np.random.default_rng(seed)
         z = rng.normal(size=(3600, 6)) * 2.0
@@ -259,7 +259,7 @@ def test_what_the_fit_left_is_a_gap_only_where_that_is_significant():
             assert ("points left by the fit, about 0.00" in line) != in_places
             assert ("errors in places (p = 0.0" in line) == in_places
             assert "600 samples may leave" in line or "2,400 calibration" in line
-            seen.add(in_places)
-        if len(seen) == 2:
+            kinds.add(in_places)
+        if len(kinds) == 2:
             break
-    assert seen == {False, True}
+    assert kinds == {False, True}

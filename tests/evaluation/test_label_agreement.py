@@ -156,11 +156,11 @@ def test_commands_ask_with_the_names_of_the_classes(monkeypatch, capsys, tmp_pat
         ("diagram", "x.h5", "-o", "d.json"),
         ("report", "x.h5", "-o", "r.html", "--no-decomposition"),
     ):
-        found = run(*words)
-        assert found.code == 0
-        assert "same order?" in found.err, words
-        assert "(bee)" in found.err
-        assert "(cat)" in found.err
+        done = run(*words)
+        assert done.code == 0
+        assert "same order?" in done.err, words
+        assert "(bee)" in done.err
+        assert "(cat)" in done.err
     assert "same order?" in (tmp_path / "r.html").read_text(encoding="utf-8")
     output = json.loads(run("evaluate", "x.h5", "--metric", "ece", "--json").out)[
         "results"

@@ -81,9 +81,9 @@ def test_smooth_errors_of_groups_are_solved_some_at_once(monkeypatch):
     solved = []
     plain = smooth_error.smooth_errors
 
-    def counted(*given):
+    def counted(*arguments):
         solved.append(1)
-        return plain(*given)
+        return plain(*arguments)
 
     monkeypatch.setattr(smooth, "smooth_errors", counted)
     monkeypatch.setattr(smooth_error, "smooth_errors", counted)
@@ -174,7 +174,7 @@ def test_margins_stand_before_intersections_and_are_tested_with_them(run):
     assert lines[0]["group"] == "site=Porto"
     sizes = {line["group"]: line["n"] for line in lines}
     for name in ("site=Lyon", "site=Porto"):
-        assert sizes[name] == sum(sizes[f"sex={each}, {name}"] for each in "FM")
+        assert sizes[name] == sum(sizes[f"sex={letter}, {name}"] for letter in "FM")
     finding = result["report"]["messages"][0]
     assert (finding["kind"], finding["n_groups"]) == ("groups", 8)
     assert "site=Porto" in finding["worst"]

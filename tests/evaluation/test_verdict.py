@@ -176,11 +176,13 @@ def test_groups_that_cancel_are_named(monkeypatch, capsys, tmp_path):
 def test_random_folds_do_not_find_what_is_not_there():
     """Calibrated rows, 20 classes: the mean calibration part is not above 0 (4 standard errors, 12 data sets)."""
     rng = np.random.RandomState(8)
-    found = []
+    findings = []
     for seed in range(12):
         rows = rows_of(400, 20, rng)
-        found.append(decomposed_loss(rows, None, collect(rows), seed).nll.calibration)
-    assert np.mean(found) <= 4 * np.std(found) / np.sqrt(12)
+        findings.append(
+            decomposed_loss(rows, None, collect(rows), seed).nll.calibration
+        )
+    assert np.mean(findings) <= 4 * np.std(findings) / np.sqrt(12)
 
 
 def test_p_values_at_the_floor_of_their_draws_are_bounds(monkeypatch, capsys, tmp_path):

@@ -237,7 +237,7 @@ def test_the_findings_say_the_numbers_of_the_json(seed):
         assert shown[1] <= shown[0]
     if "range" in messages and not messages["range"]["of_positive"]:
         bin_ = messages["range"]
-        same = [each for each in report["bins"] if each["low"] == bin_["low"]]
+        same = [other for other in report["bins"] if other["low"] == bin_["low"]]
         assert same[0]["significant"] and same[0]["n"] == bin_["n"]
 
 

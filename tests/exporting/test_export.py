@@ -356,7 +356,7 @@ def test_export_command(at_work):
 
 
 def test_a_difference_fails_the_export_and_writes_nothing(at_work, monkeypatch):
-    monkeypatch.setattr(exporting, "tried", lambda *given: Agreement(10, 2e-6, 0))
+    monkeypatch.setattr(exporting, "tried", lambda *arguments: Agreement(10, 2e-6, 0))
     done = at_work("export", "ts.json", "--to", "python", "-o", "c.py")
     assert done.code == 1
     assert "2e-06" in done.line and not Path("c.py").exists()

@@ -336,9 +336,9 @@ def test_the_first_rows_calibrate_when_asked(tmp_path, run, resnet20):
     ):
         assert run("extract", source, "-o", out, "--split", *split, "--force").code == 0
         for group, (z, y) in {"cal": resnet20[:2], "test": resnet20[2:]}.items():
-            found = rows(f"{out}:{group}")
-            assert np.array_equal(found[0], z)
-            assert np.array_equal(found[1], y)
+            bundle = rows(f"{out}:{group}")
+            assert np.array_equal(bundle[0], z)
+            assert np.array_equal(bundle[1], y)
 
 
 @pytest.mark.data

@@ -70,17 +70,17 @@ def test_a_killed_process_leaves_no_damaged_file(calcli, desk, tmp_path, existin
         assert done.code in (0, -9), done
         killed += done.code == -9
         finished += done.code == 0
-        found = state(tmp_path)
-        neighbours = [path for path in found if path.endswith(".tmp")]
+        contents = state(tmp_path)
+        neighbours = [path for path in contents if path.endswith(".tmp")]
         left += len(neighbours)
         # methods that are done, to go on from
         job = {"out.json.job"} if words[0] == "compare" else set()
-        assert set(found) - set(neighbours) <= {name} | job
-        content = found.get(name)
+        assert set(contents) - set(neighbours) <= {name} | job
+        content = contents.get(name)
         assert untimed(content) == untimed(expected) or (
             content == (OLD if existing else None) and done.code == -9
         )
-        for path in found:
+        for path in contents:
             (tmp_path / path).unlink()
     print(f"{killed} killed, {finished} finished before, {left} temporary files left")
     assert killed > SHORT // 4
@@ -88,13 +88,13 @@ def test_a_killed_process_leaves_no_damaged_file(calcli, desk, tmp_path, existin
 
 def of_session(session):
     """Processes of a session that live, by what they are."""
-    found = {}
+    commands = {}
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             about = (path / "stat").read_text().rpartition(")")[2].split()
             if int(about[3]) == session and about[0] != "Z":
-                found[path.name] = (path / "cmdline").read_text().replace("\0", " ")
-    return found
+                commands[path.name] = (path / "cmdline").read_text().replace("\0", " ")
+    return commands
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes as Linux lists them")

@@ -313,10 +313,12 @@ def mutate(records, rng):
     path = rng.choice(paths)
     touched = range(len(records)) if kind == "all" else [place]
     value = rng.choice(VALUES)
-    other = rng.choice([each for each in paths if each[: len(path)] != path] or paths)
-    for at in touched:
+    other = rng.choice(
+        [candidate for candidate in paths if candidate[: len(path)] != path] or paths
+    )
+    for where in touched:
         try:
-            parent = parent_of(records[at], path)
+            parent = parent_of(records[where], path)
             if kind in ("value", "all"):
                 parent[path[-1]] = value
             elif kind == "drop":
@@ -324,7 +326,7 @@ def mutate(records, rng):
             elif kind == "rename" and isinstance(parent, dict):
                 parent[f"{path[-1]}_2"] = parent.pop(path[-1])
             elif kind == "swap":
-                second = parent_of(records[at], other)
+                second = parent_of(records[where], other)
                 parent[path[-1]], second[other[-1]] = (
                     second[other[-1]],
                     parent[path[-1]],

@@ -75,13 +75,13 @@ def test_a_changed_log_is_read_as_it_was_or_refused(kind, tmp_path):
             whole = path.read_bytes()
             path.write_bytes(whole[: rng.randrange(len(whole))])
             words += " cut"
-        found = None
+        rows = None
         message = ""
         try:
-            found = rows_of(path, out)
+            rows = rows_of(path, out)
         except CalcliError as problem:
             message = str(problem)
-        if found is None:
+        if rows is None:
             n_refused += 1
             assert 0 < len(message) < LONGEST, words
             continue
@@ -90,9 +90,9 @@ def test_a_changed_log_is_read_as_it_was_or_refused(kind, tmp_path):
         per_row = len(records) // len(ids)
         may_differ = {ids[place // per_row] for place in touched}
         for row in expected.keys() - may_differ:
-            if row in found:
-                assert found[row][1] == expected[row][1], (words, row)
+            if row in rows:
+                assert rows[row][1] == expected[row][1], (words, row)
                 # three decimals of a row need not sum to 1
-                assert found[row][0] == pytest.approx(expected[row][0], abs=2e-3)
+                assert rows[row][0] == pytest.approx(expected[row][0], abs=2e-3)
     assert n_read > 0
     assert n_refused > 0

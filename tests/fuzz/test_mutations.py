@@ -67,27 +67,27 @@ def mutated(data, rng, text):
     """The data with one to eight changes."""
     data = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 1, 2, 4, 8))):
-        at = rng.randrange(len(data) + 1)
+        place = rng.randrange(len(data) + 1)
         match rng.randrange(8):
             case 0 | 1:
-                data[at : at + 1] = bytes([rng.randrange(256)])
-            case 2 if at < len(data):
-                data[at] ^= 1 << rng.randrange(8)
+                data[place : place + 1] = bytes([rng.randrange(256)])
+            case 2 if place < len(data):
+                data[place] ^= 1 << rng.randrange(8)
             case 3:
                 width = rng.choice((1, 2, 4, 8))
                 number = (rng.choice(NUMBERS) % 256**width).to_bytes(
                     width, rng.choice(("little", "big"))
                 )
-                data[at : at + width] = number
+                data[place : place + width] = number
             case 4:
-                del data[at : at + rng.randrange(1, 64)]
+                del data[place : place + rng.randrange(1, 64)]
             case 5:
                 piece = data[rng.randrange(len(data) + 1) :][: rng.randrange(64)]
-                data[at:at] = piece
+                data[place:place] = piece
             case 6 if text or rng.random() < 0.2:
-                data[at : at + rng.randrange(6)] = rng.choice(WORDS)
+                data[place : place + rng.randrange(6)] = rng.choice(WORDS)
             case 7 if rng.random() < 0.2:
-                del data[at:]
+                del data[place:]
     return bytes(data)
 
 

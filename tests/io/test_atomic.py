@@ -195,9 +195,9 @@ def test_files_written_together_are_of_one_writer(tmp_path, force):
 
         with ThreadPoolExecutor(3) as pool:
             problems = [text for text in pool.map(write, "abc") if text]
-        found = {path.name: path.read_text() for path in folder.iterdir()}
-        assert found.keys() == {"c.json", "page.html"}
-        assert found["c.json"] == found["page.html"]
+        contents = {path.name: path.read_text() for path in folder.iterdir()}
+        assert contents.keys() == {"c.json", "page.html"}
+        assert contents["c.json"] == contents["page.html"]
         assert len(problems) == (0 if force else 2)
         assert all("exists already; choose another name" in text for text in problems)
 
@@ -227,23 +227,23 @@ atomic.write_together({Path("c.json"): "new", Path("page.html"): "new"}, force=T
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 def test_a_kill_at_any_call_leaves_no_old_file_beside_a_new_one(tmp_path):
     """A run with --force that was killed between two renames left a pair of two runs."""
-    seen = set()
+    contents = set()
     for call in range(1, 100):
         for name in ("c.json", "page.html"):
             (tmp_path / name).write_text("old")
         words = [sys.executable, "-c", WRITES_TOGETHER, str(call)]
         done = subprocess.run(words, cwd=tmp_path)
         names = [path.name for path in tmp_path.iterdir() if path.suffix != ".tmp"]
-        found = {name: (tmp_path / name).read_text() for name in names}
-        assert len(set(found.values())) == 1, (call, found)
-        assert "c.json" in found, (call, found)
-        seen.add((len(found), found["c.json"]))
+        contents = {name: (tmp_path / name).read_text() for name in names}
+        assert len(set(contents.values())) == 1, (call, contents)
+        assert "c.json" in contents, (call, contents)
+        contents.add((len(contents), contents["c.json"]))
         if done.returncode == 0:
             break
         assert done.returncode == -9
-    assert found == {"c.json": "new", "page.html": "new"}
+    assert contents == {"c.json": "new", "page.html": "new"}
     assert [path for path in tmp_path.iterdir() if path.suffix == ".tmp"] == []
-    assert seen == {(2, "old"), (1, "old"), (1, "new"), (2, "new")}
+    assert contents == {(2, "old"), (1, "old"), (1, "new"), (2, "new")}
 
 
 def test_a_rename_that_fails_brings_all_old_files_back(tmp_path, monkeypatch):

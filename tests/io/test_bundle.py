@@ -406,10 +406,10 @@ def test_tall_chunks_are_unpacked_once(tmp_path, monkeypatch, chunks, dtype):
         monkeypatch.setattr(f"calcli.io.{name}", value)
     monkeypatch.setattr("calcli.io.tall_chunks.TALL_BYTES", 1000)
     monkeypatch.setattr("calcli.io.tall_chunks.HELD_BYTES", 20_000)
-    taken = []
+    blocks = []
     monkeypatch.setattr(
         "calcli.io.tall_chunks.read",
-        lambda scores, at, where: (taken.append(at), scores[at])[1],
+        lambda scores, block, where: (blocks.append(block), scores[block])[1],
     )
     with open_bundle(str(path), ignore_labels=[-1]) as rows:
         for _ in range(2):
@@ -418,8 +418,8 @@ def test_tall_chunks_are_unpacked_once(tmp_path, monkeypatch, chunks, dtype):
             )
         np.testing.assert_array_equal(rows.run(100, 200).scores, z[y >= 0][100:200])
     cells = np.zeros(z.shape, dtype=int)
-    for at in taken:
-        cells[at] += 1
+    for block in blocks:
+        cells[block] += 1
     assert (cells == 1).all()
 
 

@@ -59,7 +59,7 @@ def test_a_name_is_the_text_of_its_cell(values, expected):
 
 
 @pytest.mark.parametrize(
-    ("values", "role", "told"),
+    ("values", "role", "message"),
     [
         ([1, None], "group", "row 1 is empty, expected the group of the row"),
         ([1.0, np.nan], "ids", "row 1 is NaN, expected the id of the row"),
@@ -74,8 +74,8 @@ def test_a_name_is_the_text_of_its_cell(values, expected):
         (np.array([1j]), "ids", "ids has type complex128"),
     ],
 )
-def test_what_names_no_row_is_refused_with_its_row(values, role, told):
-    with pytest.raises(DataError, match=told):
+def test_what_names_no_row_is_refused_with_its_row(values, role, message):
+    with pytest.raises(DataError, match=message):
         names_of(values, NameColumn("a.csv: id", role))
 
 
@@ -139,7 +139,7 @@ SAME = [
 
 def test_answers_are_equal_where_their_values_are():
     canonical = [{answer_of(cell) for cell in row} for row in SAME]
-    assert [len(found) for found in canonical] == [1] * len(SAME)
+    assert [len(texts) for texts in canonical] == [1] * len(SAME)
     assert len(set.union(*canonical)) == len(SAME)
 
 

@@ -90,7 +90,7 @@ def test_a_mapping_that_breaks_names_file_and_array(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("n", "right", "told"),
+    ("n", "right", "message"),
     [
         (FEW, FEW, "every label"),
         (FEW, FEW - 1, None),
@@ -98,7 +98,7 @@ def test_a_mapping_that_breaks_names_file_and_array(tmp_path):
         (400, 100, "no better"),
     ],
 )
-def test_doubts_about_labels_need_rows_and_no_exception(n, right, told):
+def test_doubts_about_labels_need_rows_and_no_exception(n, right, message):
     """Four classes; a quarter right is chance."""
     labels = np.arange(n) % 4
     scores = np.zeros((n, 4))
@@ -111,7 +111,7 @@ def test_doubts_about_labels_need_rows_and_no_exception(n, right, told):
         for slab in slabs:
             counted.add(slab)
         counted.remark()
-    assert [told in doubt for doubt in doubts] == ([True] if told else [])
+    assert [message in doubt for doubt in doubts] == ([True] if message else [])
 
 
 def test_a_dash_is_standard_input(monkeypatch):
@@ -120,13 +120,16 @@ def test_a_dash_is_standard_input(monkeypatch):
         assert file.read() == b"words"
 
 
-@pytest.mark.parametrize("at", [1, 2])
-def test_every_bundle_of_a_data_set_is_held_against_the_first(tmp_path, at):
+@pytest.mark.parametrize("position", [1, 2])
+def test_every_bundle_of_a_data_set_is_held_against_the_first(tmp_path, position):
     for i in range(3):
         with h5py.File(tmp_path / f"{i}.h5", "w") as file:
-            file["logits"], file["labels"] = np.zeros((2, 4 if i == at else 3)), [0, 1]
+            file["logits"], file["labels"] = (
+                np.zeros((2, 4 if i == position else 3)),
+                [0, 1],
+            )
     with (
-        pytest.raises(DataError, match=f"{at}.h5"),
+        pytest.raises(DataError, match=f"{position}.h5"),
         open_data([str(tmp_path / f"{i}.h5") for i in range(3)]),
     ):
         pass

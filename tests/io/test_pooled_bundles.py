@@ -136,9 +136,10 @@ def test_default_names_and_other_commands(run, folder, tmp_path, monkeypatch):
     )
     assert run("report", pattern, "--pool", "-o", "r.html").code == 0
     assert "--pool" in (tmp_path / "r.html").read_text()
-    found = api.fit([folder / f"part-{i}.h5" for i in range(SHARDS)], method="ts")
+    calibrator = api.fit([folder / f"part-{i}.h5" for i in range(SHARDS)], method="ts")
     assert (
-        found.params == json.loads((tmp_path / "part-0.ts.json").read_text())["params"]
+        calibrator.params
+        == json.loads((tmp_path / "part-0.ts.json").read_text())["params"]
     )
 
 
@@ -269,9 +270,9 @@ def test_more_files_than_the_system_lets_be_open_are_told(monkeypatch):
     inputs.check_open_files(200)
     with pytest.raises(
         CalcliError, match=r"1000 bundles .* allows 256 open files.*ulimit -n.*--join"
-    ) as told:
+    ) as problem:
         inputs.check_open_files(1000)
-    assert told.value.exit_code == 2
+    assert problem.value.exit_code == 2
 
 
 @pytest.mark.skipif(

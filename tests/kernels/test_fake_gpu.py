@@ -71,8 +71,8 @@ def test_recal_stays_on_the_device(kind):
         sharpness = RowSharpness(rows, device=ledger.device)
         assert sharpness.tilt(ones).cumulants.shape == (4, rows.n)
         assert sharpness.tilt(ones, ones > 0).log_top.shape == (rows.n,)
-        for own in (True, False):
-            share, agree = sharpness.response(1, ones, own)
+        for with_own in (True, False):
+            share, agree = sharpness.response(1, ones, with_own)
             assert share.shape == agree.shape == (rows.n,)
     assert ledger.largest > 0
     assert ledger.other_waits == []
@@ -146,8 +146,8 @@ def test_waits_of_recal_with_rows_that_are_kept(monkeypatch):
         tilt = partial(sharpness.tilt, ones)
         assert counted(ledger, tilt) == (1, 1)
         assert counted(ledger, partial(tilt, ones > 0)) == (1, 1)
-        for own in (True, False):
-            response = partial(sharpness.response, 0, ones, own)
+        for with_own in (True, False):
+            response = partial(sharpness.response, 0, ones, with_own)
             assert counted(ledger, response) == (1, 1)
 
 

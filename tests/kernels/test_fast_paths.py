@@ -110,11 +110,11 @@ def test_chunked_scores_are_read_once(tmp_path, monkeypatch, chunks):
             "logits", data=z, chunks=chunks, compression="gzip", compression_opts=1
         )
         file["labels"] = np.arange(4000) % 500
-    read, seen = bundle.read, []
+    read, blocks = bundle.read, []
 
     def counted(dataset, rows, where):
         table = read(dataset, rows, where)
-        seen.append(len(table) if getattr(dataset, "name", "") == "/logits" else 0)
+        blocks.append(len(table) if getattr(dataset, "name", "") == "/logits" else 0)
         return table
 
     monkeypatch.setattr(bundle, "read", counted)
@@ -123,4 +123,4 @@ def test_chunked_scores_are_read_once(tmp_path, monkeypatch, chunks):
             assert np.array_equal(
                 np.concatenate([block.scores for block in rows.blocks()]), z
             )
-    assert sum(seen) == 4000
+    assert sum(blocks) == 4000

@@ -136,8 +136,8 @@ def test_recal_sums(device, kind):
         # The fourth cumulant is a difference of large moments.
         np.testing.assert_allclose(b.log_top, a.log_top, rtol=1e-9, atol=1e-13)
         np.testing.assert_allclose(b.cumulants, a.cumulants, rtol=1e-9, atol=1e-11)
-    for own in (True, False):
-        a, b = ours.response(1, scale, own), theirs.response(1, scale, own)
+    for with_own in (True, False):
+        a, b = ours.response(1, scale, with_own), theirs.response(1, scale, with_own)
         np.testing.assert_allclose(b[0], a[0], rtol=1e-9, atol=1e-13)
         np.testing.assert_array_equal(b[1], a[1])
 

@@ -77,20 +77,20 @@ def judged(run, name, *more):
     return {key: value for key, value in one.items() if key != "bundle"}
 
 
-def assert_same(found, expected, where=""):
+def assert_same(result, expected, where=""):
     """Hold two JSON values equal, numbers to rounding."""
     if isinstance(expected, dict):
-        assert found.keys() == expected.keys(), where
+        assert result.keys() == expected.keys(), where
         for key in expected:
-            assert_same(found[key], expected[key], f"{where}/{key}")
+            assert_same(result[key], expected[key], f"{where}/{key}")
     elif isinstance(expected, list):
-        assert len(found) == len(expected), where
-        for place, (one, other) in enumerate(zip(found, expected, strict=True)):
+        assert len(result) == len(expected), where
+        for place, (one, other) in enumerate(zip(result, expected, strict=True)):
             assert_same(one, other, f"{where}[{place}]")
     elif isinstance(expected, float):
-        assert found == pytest.approx(expected, rel=1e-9, abs=1e-9), where
+        assert result == pytest.approx(expected, rel=1e-9, abs=1e-9), where
     else:
-        assert found == expected, where
+        assert result == expected, where
 
 
 @pytest.mark.parametrize(("n", "k", "units"), [(240, 2, 60), (300, 4, 41)])
@@ -268,11 +268,11 @@ def test_adapt_cross_fits_a_source_of_rows_of_the_fit(run, tmp_path, monkeypatch
         assert shares["source"] != pytest.approx(in_sample, abs=1e-4)
 
 
-def assert_nearly(found, expected):
+def assert_nearly(result, expected):
     """Hold shares and intervals equal: EM ends within 1e-9 a step."""
     for name in ("adapted", "no_shift_p_value", "label_shift_p_value"):
-        assert found[name] == expected[name]
-    for one, other in zip(found["classes"], expected["classes"], strict=True):
+        assert result[name] == expected[name]
+    for one, other in zip(result["classes"], expected["classes"], strict=True):
         assert one["source"] == pytest.approx(other["source"], abs=1e-7)
         assert one["target"] == pytest.approx(other["target"], abs=1e-7)
         assert one["ci"] == pytest.approx(other["ci"], abs=1e-7)

@@ -143,7 +143,7 @@ def test_ranks_beyond_the_digits_of_probabilities_are_kept(name, options, mode, 
 
 @pytest.mark.parametrize("factor", [1.0, 50.0, 1e3])
 @pytest.mark.parametrize(
-    ("name", "options"), [each for each in TABLES if each[0] != "bbq"], ids=str
+    ("name", "options"), [table for table in TABLES if table[0] != "bbq"], ids=str
 )
 def test_tables_of_swapped_classes_are_swapped(name, options, factor):
     """Ranks and shares exactly; spline's cumulative sums begin at one end (1/n); bbq's last bins take the remainder."""
@@ -277,10 +277,10 @@ def test_isotonic_maps_of_rounded_probabilities_are_those_of_the_numbers(name, u
     q /= q.sum(axis=1, keepdims=True)
     rows = ArrayRows(stored, y, "probs")
     parsed = parse_options(name, {"mode": "ova"} if name == "ir" else {})
-    found = np.exp(
+    probs = np.exp(
         predict(method(name).fit(rows, parsed, Context(seed=0)).calibrator, rows)[0]
     )
-    np.testing.assert_allclose(found, q, atol=1e-9)
+    np.testing.assert_allclose(probs, q, atol=1e-9)
 
 
 # ---- rows of weight 0

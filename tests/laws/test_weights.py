@@ -147,8 +147,8 @@ def measured(k, weight, units):
     return dict(flat(result_json(assessment.results[0])))
 
 
-def assert_same(found, expected):
-    assert found.keys() == expected.keys()
+def assert_same(result, expected):
+    assert result.keys() == expected.keys()
     for path, value in expected.items():
         if isinstance(value, float):
             near = 1e-12
@@ -156,9 +156,9 @@ def assert_same(found, expected):
                 near = ROOTS  # of fits
             if expected.get((*path[:-1], "kind")) == "by_group":
                 near = 1e-8  # a difference of fits, and its p-value: over its error
-            assert found[path] == pytest.approx(value, rel=near, abs=near), path
+            assert result[path] == pytest.approx(value, rel=near, abs=near), path
         else:
-            assert found[path] == value, path
+            assert result[path] == value, path
 
 
 @pytest.mark.parametrize("units", [False, True])

@@ -44,9 +44,15 @@ def test_columns_come_with_every_block_and_every_part_of_it(tmp_path, monkeypatc
         assert next(iter(rows.blocks())).columns == {}  # nobody asked
         assert rows.carry("year").names == ("2020", "2021", "2022", "2023")
         rows.carry("site")
-        assert [pair for found in rows.each(sites_of) for pair in found] == expected
+        assert [
+            pair for block_pairs in rows.each(sites_of) for pair in block_pairs
+        ] == expected
         index = np.flatnonzero(np.random.default_rng(1).random(3000) < 0.3)
-        some = [pair for found in rows.take(index).each(sites_of) for pair in found]
+        some = [
+            pair
+            for block_pairs in rows.take(index).each(sites_of)
+            for pair in block_pairs
+        ]
         assert some == [expected[i] for i in index]
         with pytest.raises(
             DataError, match="has no dataset 'town' with one value per row"
@@ -91,14 +97,14 @@ def test_between_the_common_temperature_and_one_per_group():
     free = calcli.fit(z, y, groups=g, tau=1e3, guard=False).params
     # d / (tau^2 J) is what the penalty leaves: 0.3 / (1e6 x 1500 x Var), below 1e-9.
     for c in range(12):
-        own = calcli.fit(z[g == c], y[g == c], "ts").params["temperature"]
-        assert free["beta"] * np.exp(free["groups"][str(c)]) * own == pytest.approx(
-            1.0, abs=1e-9
-        )
-    found = calcli.fit(z, y, groups=g)
-    assert found.method == "ts-by"
-    assert found.params["tau"] == pytest.approx(d.std(), rel=0.25)
-    assert np.corrcoef(d, list(found.params["groups"].values()))[0, 1] > 0.99
+        of_group = calcli.fit(z[g == c], y[g == c], "ts").params["temperature"]
+        assert free["beta"] * np.exp(
+            free["groups"][str(c)]
+        ) * of_group == pytest.approx(1.0, abs=1e-9)
+    calibrator = calcli.fit(z, y, groups=g)
+    assert calibrator.method == "ts-by"
+    assert calibrator.params["tau"] == pytest.approx(d.std(), rel=0.25)
+    assert np.corrcoef(d, list(calibrator.params["groups"].values()))[0, 1] > 0.99
 
 
 def test_between_the_common_line_and_one_per_group():
@@ -110,12 +116,12 @@ def test_between_the_common_line_and_one_per_group():
     )
     free = calcli.fit(s, y, "platt", groups=g, tau=1e3, guard=False).params
     for c in range(8):
-        own, (a, b) = (
+        of_group, (a, b) = (
             calcli.fit(s[g == c], y[g == c], "platt").params,
             free["groups"][str(c)],
         )
         assert [free["slope"] + a, free["intercept"] + b] == pytest.approx(
-            [own["slope"][0], own["intercept"][0]], abs=1e-7
+            [of_group["slope"][0], of_group["intercept"][0]], abs=1e-7
         )
     assert calcli.fit(s, y, "platt", groups=g).method == "platt-by"
 
@@ -131,11 +137,11 @@ def test_a_variance_between_groups_that_creeps_towards_none_ends_the_search(
         rng.normal(size=50) * 0.3,
     )  # slopes differ, offsets do not
     y = (rng.random(len(s)) < 1 / (1 + np.exp(-(1 + a[g]) * s))).astype(int)
-    found = calcli.fit(s, y, "platt", groups=g, guard=False)
-    assert found.status == "ok"
-    assert found.params["tau"][1] < 0.002
+    calibrator = calcli.fit(s, y, "platt", groups=g, guard=False)
+    assert calibrator.status == "ok"
+    assert calibrator.params["tau"][1] < 0.002
     # 401 walks, and not converged, while theta follows the variance
-    assert found.to_dict()["fit"]["details"]["passes"] < most
+    assert calibrator.to_dict()["fit"]["details"]["passes"] < most
 
 
 def test_folds_that_begin_at_the_fit_to_all_rows_judge_as_those_that_begin_at_none(
@@ -171,9 +177,9 @@ def test_random_groups_cost_nothing():
             warnings.simplefilter("ignore")
             by, one = calcli.fit(z, y, groups=g), calcli.fit(z, y, "ts")
         new, label, _, _ = drawn(rng, 50, 40, tau=0.0)
-        own = np.repeat(np.arange(50), 40)
+        sites = np.repeat(np.arange(50), 40)
         p = (
-            by.predict_proba(new, groups=own)
+            by.predict_proba(new, groups=sites)
             if by.method == "ts-by"
             else by.predict_proba(new)
         )
@@ -202,13 +208,13 @@ def test_neither_the_order_of_rows_nor_names_of_classes_nor_weights_of_one_chang
     first = calcli.fit(z, y, groups=g).params
     order = np.random.default_rng(0).permutation(len(y))
     turned = np.array([2, 0, 3, 1])
-    for found in (
+    for calibrator in (
         calcli.fit(z[order], y[order], groups=g[order]),
         calcli.fit(z[:, np.argsort(turned)], turned[y], groups=g),
         calcli.fit(z, y, groups=g, weights=np.ones(len(y))),
     ):
-        assert found.params["beta"] == pytest.approx(first["beta"], rel=1e-9)
-        assert found.params["groups"] == pytest.approx(first["groups"], abs=1e-8)
+        assert calibrator.params["beta"] == pytest.approx(first["beta"], rel=1e-9)
+        assert calibrator.params["groups"] == pytest.approx(first["groups"], abs=1e-8)
     # Equal weights say nothing, whatever their size: they are brought to effective rows.
     doubled = calcli.fit(
         z, y, groups=g, weights=np.full(len(y), 2.0), tau=0.3, guard=False
@@ -364,15 +370,15 @@ def test_exports_take_the_group_beside_the_scores(folder, run, bundle, method, b
         "export", "by.json", "--to", to, "-o", "out.x", "--check", bundle, "--json"
     )
     assert done.code == 0, done.err
-    found = json.loads(done.out)
+    evaluation = json.loads(done.out)
     calibrator = calcli.load("by.json")
-    assert found["groups"] == {"site": list(calibrator.params["groups"])}
+    assert evaluation["groups"] == {"site": list(calibrator.params["groups"])}
     with h5py.File(bundle) as file:
         z = file["logits"][:60].astype("f4")
     with open_bundle(bundle) as rows:
         names, code = rows.carry(by)
     site = np.array(names, dtype=object)[code[:60]]
-    place = np.array([found["groups"]["site"].index(name) for name in site])
+    place = np.array([evaluation["groups"]["site"].index(name) for name in site])
     place[::7] = -1
     site[::7] = "elsewhere"
     with pytest.warns(UserWarning, match="9 of 60 rows"):
@@ -400,16 +406,16 @@ def test_exports_take_the_group_beside_the_scores(folder, run, bundle, method, b
 
 def test_several_labels_a_row_are_fitted_by_label(folder, run):
     rng = np.random.default_rng(2)
-    held = {name: two_classes(rng, 1, 400)[:2] for name in ("cat", "dog", "eel")}
+    arrays = {name: two_classes(rng, 1, 400)[:2] for name in ("cat", "dog", "eel")}
     p = np.stack(
-        [1 / (1 + np.exp(-s * (1 + i))) for i, (s, _) in enumerate(held.values())],
+        [1 / (1 + np.exp(-s * (1 + i))) for i, (s, _) in enumerate(arrays.values())],
         axis=1,
     )
     np.savez(
         "labels.npz",
         probs=p,
-        labels=np.stack([y for _, y in held.values()], axis=1),
-        class_names=list(held),
+        labels=np.stack([y for _, y in arrays.values()], axis=1),
+        class_names=list(arrays),
     )
     assert run("extract", "labels.npz", "--per-label", "-o", "labels.h5").code == 0
     done = run("fit", "-m", "platt", "--by", "label", "labels.h5", "-o", "label.json")

@@ -454,15 +454,15 @@ def test_candidates_that_begin_alike_are_one_task_and_others_are_not(monkeypatch
     tasks, begun, real = [], [], candidates_module.method
 
     def one_after_the_other(work, items):
-        found = [work(item) for item in items]
-        tasks.append(len(found))
-        return iter(found)
+        results = [work(item) for item in items]
+        tasks.append(len(results))
+        return iter(results)
 
     class Mono(real("mono")):
         @classmethod
-        def fit(cls, *given):
+        def fit(cls, *arguments):
             begun.append(1)
-            return super().fit(*given)
+            return super().fit(*arguments)
 
     monkeypatch.setattr("calcli.methods._auto.trials.in_order", one_after_the_other)
     monkeypatch.setattr("calcli.methods._auto.members.in_order", one_after_the_other)

@@ -90,10 +90,10 @@ def test_the_advice_on_probabilities_of_0_is_a_method_that_takes_them(run):
 
 
 @pytest.mark.parametrize(
-    ("method", "told"),
+    ("method", "advice"),
     [("ts", True), ("platt", True), ("ir", False), ("venn-abers", False)],
 )
-def test_the_floor_is_advised_before_methods_that_take_logarithms(run, method, told):
+def test_the_floor_is_advised_before_methods_that_take_logarithms(run, method, advice):
     p, y = votes()
     np.savez(
         "forest.npz",
@@ -104,7 +104,7 @@ def test_the_floor_is_advised_before_methods_that_take_logarithms(run, method, t
     assert (
         "put floor+ before the method"
         in run("fit", "-m", method, "forest.npz", "--force").err
-    ) == told
+    ) == advice
     if method != "ts":
         assert (
             "put floor+" not in run("fit", "-m", method, "answers.npz", "--force").err

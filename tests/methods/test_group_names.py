@@ -155,8 +155,8 @@ def test_rows_of_no_known_group_are_refused_with_the_groups_it_knows(run):
     fitted(run, "a.csv", ("site",))
     refused = run("apply", "a.json", "a.csv", "--group-by", "sex", "-o", "o.csv")
     assert refused.code == 3
-    told = "no row is of a group that the calibrator knows (group here: F, M; known: Oslo, Porto)"
-    assert told in refused.err
+    sentence = "no row is of a group that the calibrator knows (group here: F, M; known: Oslo, Porto)"
+    assert sentence in refused.err
     assert run("evaluate", "a.csv", "-c", "a.json", "--group-by", "sex").code == 3
     calibrator = calcli.load("a.json")
     with pytest.raises(DataError, match=r"group here: F, M; known: Oslo, Porto"):

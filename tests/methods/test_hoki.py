@@ -624,8 +624,8 @@ def test_summary_of_the_known_confidences_is_that_of_the_calibrated_rows(
     z, y = truth(900, k, temperature=0.5, seed=k)
     weight = np.random.default_rng(0).exponential(size=len(y)) if weighted else None
     rows = ArrayRows(z, y, weight=weight, block_rows=128)
-    found = module.Hoki.fit(rows, parse_options("hoki", settings), Context())
-    known, walked = found.after(), summarise(rows, found.calibrator, Context().progress)
+    fit = module.Hoki.fit(rows, parse_options("hoki", settings), Context())
+    known, walked = fit.after(), summarise(rows, fit.calibrator, Context().progress)
     for name, value in walked.values().items():
         assert known.values()[name] == pytest.approx(value, rel=1e-10, abs=1e-12), name
     assert (known.n, known.weighted, known.label_counts.tolist()) == (

@@ -114,10 +114,10 @@ def test_more_rows_than_are_worked_on_at_once(k):
     rows_at_once = tile_rows(k)
     z = np.random.default_rng(k).normal(scale=4, size=(2 * rows_at_once + 3, k))
     together = block_retention(z, "gaussian", [0.7, 3.0])
-    for at in (0, rows_at_once - 1, rows_at_once, 2 * rows_at_once, len(z) - 1):
+    for row in (0, rows_at_once - 1, rows_at_once, 2 * rows_at_once, len(z) - 1):
         np.testing.assert_array_equal(
-            together[at : at + 1],
-            block_retention(z[at : at + 1], "gaussian", [0.7, 3.0]),
+            together[row : row + 1],
+            block_retention(z[row : row + 1], "gaussian", [0.7, 3.0]),
         )
 
 

@@ -275,8 +275,10 @@ def test_isotonic_equals_scikit_learn(ties, weighted):
     weight = np.random.default_rng(2).integers(1, 5, len(p)) / 4.0 if weighted else None
     x, y = fit_isotonic(p, hit, weight).knots
     oracle = SklearnIsotonic(out_of_bounds="clip").fit(p, hit, sample_weight=weight)
-    at = np.concatenate([p, np.linspace(-0.1, 1.1, 101)])
-    np.testing.assert_allclose(np.interp(at, x, y), oracle.predict(at), atol=1e-13)
+    places = np.concatenate([p, np.linspace(-0.1, 1.1, 101)])
+    np.testing.assert_allclose(
+        np.interp(places, x, y), oracle.predict(places), atol=1e-13
+    )
     assert (np.diff(x) > 0).all()
     assert (np.diff(y) >= 0).all()
 
@@ -329,10 +331,12 @@ def test_logistic_is_at_the_optimum_in_any_unit():
         design[:1].T, hit
     )
     for unit in (1e-6, 1.0, 1e6):
-        found = fit_logistic(design * [[unit], [1.0]], hit)
-        assert found.status == "ok"
+        fitted = fit_logistic(design * [[unit], [1.0]], hit)
+        assert fitted.status == "ok"
         np.testing.assert_allclose(
-            found.x * [unit, 1.0], [oracle.coef_[0, 0], oracle.intercept_[0]], rtol=1e-8
+            fitted.x * [unit, 1.0],
+            [oracle.coef_[0, 0], oracle.intercept_[0]],
+            rtol=1e-8,
         )
 
 
@@ -440,11 +444,11 @@ def test_beta_is_the_best_of_its_nonnegative_family(variant, seed):
 def test_nonnegative_fit_may_end_with_every_coefficient_at_zero():
     p, hit = binary(200)
     log_p, rest = np.log(1 - p), -np.log(p)  # turned round, so both want to be negative
-    found = fit_logistic(
+    fitted = fit_logistic(
         np.stack([log_p, rest, np.ones(200)]), hit, low=np.array([0.0, 0.0, -np.inf])
     )
     np.testing.assert_allclose(
-        found.x, [0.0, 0.0, np.log(hit.mean() / (1 - hit.mean()))], atol=1e-9
+        fitted.x, [0.0, 0.0, np.log(hit.mean() / (1 - hit.mean()))], atol=1e-9
     )
 
 
@@ -558,9 +562,9 @@ def test_bbq_equals_its_formula_bin_by_bin(ties):
     )
     oracle = naive_bbq(p, hit)
     for x in np.linspace(0.001, 1.0, 57):
-        at = values[np.searchsorted(calibrator_edges[1:-1], x)]
+        in_bins = values[np.searchsorted(calibrator_edges[1:-1], x)]
         # dropped models weigh at most 1e-12 each
-        assert at == pytest.approx(oracle(x), abs=1e-10)
+        assert in_bins == pytest.approx(oracle(x), abs=1e-10)
 
 
 def test_bbq_binnings_are_those_of_the_paper():
@@ -607,12 +611,12 @@ def test_spline_thinned_stays_close_and_ties_become_one_point():
         fit("spline", ArrayRows(z, y), points=points).calibrator
         for points in (10_000, 300)
     )
-    at = np.linspace(full.scores[0], full.scores[-1], 1000)
+    grid = np.linspace(full.scores[0], full.scores[-1], 1000)
     assert len(thin.scores) == 300
     assert (
         np.abs(
-            np.interp(at, full.scores, full.values)
-            - np.interp(at, thin.scores, thin.values)
+            np.interp(grid, full.scores, full.values)
+            - np.interp(grid, thin.scores, thin.values)
         ).max()
         < 1e-3
     )

@@ -73,7 +73,7 @@ def test_scipy_agrees_on_the_quadratic_programme():
     def loss(w):
         return w @ gram @ w - 2 * hits @ w + 1
 
-    found = minimize(
+    optimum = minimize(
         loss,
         [1.0, 0.0, 0.0],
         jac=lambda w: 2 * (gram @ w - hits),
@@ -82,7 +82,7 @@ def test_scipy_agrees_on_the_quadratic_programme():
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
         options={"ftol": 1e-15},
     )
-    assert loss(simplex_minimum(gram, hits)) == pytest.approx(found.fun, rel=1e-10)
+    assert loss(simplex_minimum(gram, hits)) == pytest.approx(optimum.fun, rel=1e-10)
 
 
 def test_moments_are_those_of_the_mixture():

@@ -91,14 +91,14 @@ def test_no_independent_solver_does_better_from_any_start():
     assert fitted.details["gradient"] <= 1e-10
     for seed in range(3):
         start = np.random.default_rng(seed).normal(size=4) * 0.3
-        found = minimize(
+        optimum = minimize(
             objective,
             start,
             jac=True,
             method="L-BFGS-B",
             options={"ftol": 1e-15, "gtol": 1e-10},
         )
-        assert ours <= found.fun * (1 + 1e-8)
+        assert ours <= optimum.fun * (1 + 1e-8)
 
 
 def test_it_finds_temperatures_that_depend_on_the_row():

@@ -58,7 +58,7 @@ def test_curve_is_the_one_minimum():
     for seed in range(3):
         start = np.random.default_rng(seed).uniform(0.1, 3, 17)
         options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000, "maxfun": 50_000}
-        found = minimize(
+        optimum = minimize(
             objective,
             start,
             jac=True,
@@ -66,7 +66,7 @@ def test_curve_is_the_one_minimum():
             bounds=[(0.01, 100)] * 17,
             options=options,
         )
-        assert found.fun == pytest.approx(ours, rel=1e-8)
+        assert optimum.fun == pytest.approx(ours, rel=1e-8)
 
 
 def test_knots_span_the_logits_that_matter():

@@ -48,13 +48,13 @@ def plain_beta(a, y):
     return brentq(slope, 0.01, 100.0, xtol=1e-14, rtol=1e-14)
 
 
-def plain_recal(z, y, moved, drawn, *, guard, own, delta):
+def plain_recal(z, y, moved, drawn, *, guard, with_own, delta):
     """Algorithm 1 of the paper on whole arrays of log-probabilities, one round after another."""
     a, b = log_softmax(z), {m: log_softmax(moved[m]) for m in set(drawn)}
     n, before, sigmas = len(y), 1.0, []
     for m in drawn:
         yh, yt = a.argmax(1), b[m].argmax(1)
-        p, q = np.exp(a.max(1)), np.exp(b[m][np.arange(n), yt if own else yh])
+        p, q = np.exp(a.max(1)), np.exp(b[m][np.arange(n), yt if with_own else yh])
         group = 2 * (yh == yt) + (p >= q)
         sigma = np.ones(4)
         for g in range(4):
@@ -117,7 +117,7 @@ def test_fast_rounds_equal_the_plain_algorithm(guard, conf_at, seed):
         *[0] * (30 - len(drawn)),
     ]  # the plain one must stop by itself, at the same round
     sigma, a = plain_recal(
-        z, y, moved, more, guard=guard, own=conf_at == "own", delta=1e-5
+        z, y, moved, more, guard=guard, with_own=conf_at == "own", delta=1e-5
     )
     assert sigma.shape == fit.calibrator.inverse_temperatures.shape
     # Every group's beta is accurate to 1e-10 relative and 30 rounds compound it.
@@ -425,7 +425,10 @@ def test_torch_twin_equals_numpy(device, kind):
             twin.tilt(scale, rows_wanted), plain.tilt(scale, rows_wanted), strict=True
         ):
             np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
-    for own in (False, True):
-        ours, theirs = twin.response(1, scale, own), plain.response(1, scale, own)
+    for with_own in (False, True):
+        ours, theirs = (
+            twin.response(1, scale, with_own),
+            plain.response(1, scale, with_own),
+        )
         np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-9, atol=1e-12)
         np.testing.assert_array_equal(ours[1], theirs[1])

@@ -41,9 +41,9 @@ def fit(rows, **options):
 
 def squared_errors(q, hit):
     """Plug-in and debiased squared calibration error of outputs with few values."""
-    value, at = np.unique(q, return_inverse=True)
-    n = np.bincount(at)
-    mean = np.bincount(at, hit) / n
+    value, value_index = np.unique(q, return_inverse=True)
+    n = np.bincount(value_index)
+    mean = np.bincount(value_index, hit) / n
     gap = (value - mean) ** 2
     return n @ gap / len(q), n @ (gap - mean * (1 - mean) / np.maximum(n - 1, 1)) / len(
         q
@@ -229,7 +229,7 @@ def test_of_two_optima_of_the_squared_loss_the_one_beside_the_log_losss_serves_n
         )
 
     first = ArrayRows(rows[0].scores[:1000], rows[0].labels()[:1000], "probs")
-    own, step = (calibrator.slope[6], calibrator.intercept[6]), (47.84888, 0.06829)
-    assert own == pytest.approx((0.73278, 0.92906), abs=2e-5)
-    assert loss(*step, first) < loss(*own, first)
-    assert loss(*own, rows[1]) < loss(*step, rows[1])
+    fitted, step = (calibrator.slope[6], calibrator.intercept[6]), (47.84888, 0.06829)
+    assert fitted == pytest.approx((0.73278, 0.92906), abs=2e-5)
+    assert loss(*step, first) < loss(*fitted, first)
+    assert loss(*fitted, rows[1]) < loss(*step, rows[1])

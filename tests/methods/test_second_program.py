@@ -90,18 +90,18 @@ def test_ensemble_temperature_scaling():
     np.testing.assert_allclose(q, np.tensordot(best.x, parts[1], 1), atol=1e-4)
 
 
-def each_class(fit_one, p, at):
+def each_class(fit_one, p, points):
     """A map of its own for every class, divided by the rows' sums."""
-    q = np.stack([fit_one(p[:, c], HOT[:N, c], at[:, c]) for c in range(K)], axis=1)
+    q = np.stack([fit_one(p[:, c], HOT[:N, c], points[:, c]) for c in range(K)], axis=1)
     return q / q.sum(axis=1, keepdims=True)
 
 
-def binned(p, hit, at, *, scheme):
+def binned(p, hit, points, *, scheme):
     """Means of the outcomes in 15 right-closed bins; an empty one gives its midpoint."""
     edges = np.linspace(0, 1, 16) if scheme == "width" else mass_edges(p, 15)
     where, to = (
         np.clip(np.searchsorted(edges, x, side="left") - 1, 0, len(edges) - 2)
-        for x in (p, at)
+        for x in (p, points)
     )
     count, hits = (
         np.bincount(where, minlength=len(edges) - 1),
@@ -135,9 +135,12 @@ def test_histogram_binning_of_the_confidence(scheme):
     )
 
 
-def isotonic(p, hit, at):
+def isotonic(p, hit, points):
     """scikit-learn's, with the share of the old score that breaks ties."""
-    return IsotonicRegression(out_of_bounds="clip").fit(p, hit).predict(at) + 1e-9 * at
+    return (
+        IsotonicRegression(out_of_bounds="clip").fit(p, hit).predict(points)
+        + 1e-9 * points
+    )
 
 
 def test_isotonic_regression_of_every_class():

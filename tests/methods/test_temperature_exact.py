@@ -327,14 +327,14 @@ def test_find_root_finds_it(kind, root, log_size, start):
         assert -4.6 <= x <= 4.6
         return f(x)
 
-    found = find_root(watched, -4.6, 4.6, start)
-    assert found.status != "not_converged"
-    assert found.evaluations == evaluations <= 75
-    if found.status == "ok":
+    result = find_root(watched, -4.6, 4.6, start)
+    assert result.status != "not_converged"
+    assert result.evaluations == evaluations <= 75
+    if result.status == "ok":
         # The cubic's Newton steps shrink by a third only: a step of 1e-10 leaves twice that.
-        assert found.x == pytest.approx(root, abs=1e-8)
+        assert result.x == pytest.approx(root, abs=1e-8)
     else:
-        assert abs(found.x - root) < 1e-8
+        assert abs(result.x - root) < 1e-8
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)

@@ -441,18 +441,23 @@ def test_groups_of_two_classes_are_about_the_probability_of_class_1(run):
     )
     assert drawn["quantity"] == "positive"
     for part in drawn["series"][0]["gaps"]:
-        own, rows = line_of_group[part["part"]], group == (part["part"] == "west")
-        assert own["of_positive"] and own["observed"] == pytest.approx(y[rows].mean())
-        assert own["predicted"] == pytest.approx(stated[rows].mean())
+        group_line, rows = (
+            line_of_group[part["part"]],
+            group == (part["part"] == "west"),
+        )
+        assert group_line["of_positive"] and group_line["observed"] == pytest.approx(
+            y[rows].mean()
+        )
+        assert group_line["predicted"] == pytest.approx(stated[rows].mean())
         assert (
-            own["gap"]
+            group_line["gap"]
             == pytest.approx(part["gap"])
             == pytest.approx(stated[rows].mean() - y[rows].mean())
         )
-        assert own["ci"][0] < own["gap"] < own["ci"][1] and abs(
-            own["gap"]
+        assert group_line["ci"][0] < group_line["gap"] < group_line["ci"][1] and abs(
+            group_line["gap"]
         ) == pytest.approx(0.1, abs=0.04)
-        assert own["metrics"]["ece"]["signature"].startswith(
+        assert group_line["metrics"]["ece"]["signature"].startswith(
             "ece|norm:1|bins:15|scheme:width|closed:right|label:positive"
         )
     text = run("evaluate", "g.h5", "--label", "positive", "--per-group").out

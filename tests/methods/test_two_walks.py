@@ -194,7 +194,7 @@ def test_both_summaries_of_one_walk_are_those_of_two(k):
 
 
 @pytest.mark.parametrize(
-    ("method", "scores", "taken"),
+    ("method", "scores", "device"),
     [
         ("ts", 10**12, False),  # both walks stay on the CPU: there is nothing to save
         ("ec", 10**12, False),
@@ -207,14 +207,16 @@ def test_both_summaries_of_one_walk_are_those_of_two(k):
     ],
 )
 def test_auto_takes_a_gpu_only_where_its_loops_are_dear(
-    method, scores, taken, monkeypatch
+    method, scores, device, monkeypatch
 ):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(device_module, "_driver_present", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(device_module, "_first_kernel", lambda: None)
-    assert device_module.gpu_pays(method, scores) is taken
-    assert device_module.resolve("auto", method, scores) == ("cuda" if taken else "cpu")
+    assert device_module.gpu_pays(method, scores) is device
+    assert device_module.resolve("auto", method, scores) == (
+        "cuda" if device else "cpu"
+    )
     assert device_module.resolve("cuda", method, 1) == "cuda"
     assert device_module.resolve("cpu", method, scores) == "cpu"
 

@@ -213,8 +213,8 @@ def test_merging_changes_the_band_by_less_than_its_own_noise():
         null = consistency_band(
             c, index, 15, np.random.default_rng(seed), resamples=700, cells=cells
         )
-        at = np.linspace(0.2, 0.98, 50)
-        return np.interp(at, null.x, null.low), np.interp(at, null.x, null.high)
+        grid = np.linspace(0.2, 0.98, 50)
+        return np.interp(grid, null.x, null.low), np.interp(grid, null.x, null.high)
 
     exact, again, merged = band(10**6, 2), band(10**6, 3), band(1000, 4)
     for side in (0, 1):

@@ -42,12 +42,12 @@ def test_values_are_their_definitions():
     cumulative = np.cumsum(p, axis=1)[:, :4]
     reached = (y[:, None] <= level[:4]).astype(float)
     rows = context(p, y)
-    found = {name: measure(name, rows).value for name in LEVELS}
-    assert found["rps"] == pytest.approx(((cumulative - reached) ** 2).mean())
-    assert found["level_bias"] == pytest.approx((expected - y).mean())
-    assert found["level_error"] == pytest.approx(np.abs(expected - y).mean())
+    values = {name: measure(name, rows).value for name in LEVELS}
+    assert values["rps"] == pytest.approx(((cumulative - reached) ** 2).mean())
+    assert values["level_bias"] == pytest.approx((expected - y).mean())
+    assert values["level_error"] == pytest.approx(np.abs(expected - y).mean())
     near = np.abs(p.argmax(axis=1) - y) <= 1
-    assert found["within_one"] == pytest.approx(near.mean())
+    assert values["within_one"] == pytest.approx(near.mean())
 
 
 def test_the_ranked_score_of_two_levels_is_the_brier_score_of_one():

@@ -169,7 +169,7 @@ def test_both_kinds_of_miscalibration_raise_the_lower_end(sign):
 
 
 @pytest.mark.parametrize(
-    ("limit", "found"),
+    ("limit", "reached"),
     [
         ("accuracy_drop.hi", 0.03),
         ("accuracy_drop.lo", -0.01),
@@ -183,7 +183,7 @@ def test_both_kinds_of_miscalibration_raise_the_lower_end(sign):
         ("accuracy.abs", 0.7),
     ],
 )
-def test_ends_of_limits(limit, found):
+def test_ends_of_limits(limit, reached):
     """The difference to the baseline is -.01 [-.03, .01]: a drop of .01, at most .03."""
     score = Score(
         "accuracy",
@@ -206,7 +206,7 @@ def test_ends_of_limits(limit, found):
         {"accuracy": Score("accuracy", 0.71, "accuracy")},
     )
     [outcome] = check(limits([f"{limit}=1"], []), result, baseline)
-    assert outcome.value == pytest.approx(found)
+    assert outcome.value == pytest.approx(reached)
 
 
 @pytest.mark.parametrize(

@@ -372,7 +372,7 @@ SEARCHES = [
 @pytest.mark.parametrize(
     ("name", "options"),
     SEARCHES,
-    ids=lambda each: each if isinstance(each, str) else "-".join(each),
+    ids=lambda words: words if isinstance(words, str) else "-".join(words),
 )
 def test_a_fit_of_any_size_can_be_written(name, options, n, tmp_path):
     # From 6000 rows on the search begins on a sample: what it records is JSON all the same.

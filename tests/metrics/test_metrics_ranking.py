@@ -160,7 +160,7 @@ def test_areas_have_an_interval_that_covers_where_enough_rows_carry_them():
 
     whole, some = context(300_000), [context(400) for _ in range(300)]
     for name in ("aurc", "eaurc"):
-        intervals = [measure(name, each).interval for each in some]
+        intervals = [measure(name, rows).interval for rows in some]
         assert {i.method for i in intervals} == {"influence function"}
         assert (
             3

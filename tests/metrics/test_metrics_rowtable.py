@@ -91,9 +91,9 @@ def test_merge_equals_whole():
             getattr(whole.classes, name), getattr(merged.classes, name), atol=1e-11
         )
     np.testing.assert_array_equal(whole.tops[3][1], merged.tops[3][1])
-    taken = whole.take(np.arange(200))
-    np.testing.assert_array_equal(taken.nll, parts[0].nll)
-    assert taken.classes is None
+    part = whole.take(np.arange(200))
+    np.testing.assert_array_equal(part.nll, parts[0].nll)
+    assert part.classes is None
 
 
 @pytest.mark.parametrize("bins", [1, 2, 15, 40])
@@ -238,19 +238,19 @@ def test_metrics_of_the_prediction_need_no_other_column(label):
 def test_bytes_do_not_depend_on_threads(monkeypatch, weighted):
     weight = np.random.default_rng(2).exponential(size=len(Y)) if weighted else None
     rows = ArrayRows(Z, Y, weight=weight, block_rows=37)
-    seen = []
+    blocks = []
     for workers in (1, 4):
         monkeypatch.setattr("calcli.parallel.WORKERS", workers)
         table = collect(rows, class_bins=15, tops=(2,))
-        seen.append(
+        blocks.append(
             [
                 getattr(table, name).tobytes()
                 for name in ("confidence", "nll", "varentropy", "prediction")
             ]
         )
-        seen[-1] += [
+        blocks[-1] += [
             getattr(table.classes, name).tobytes()
             for name in ("score", "outcome", "variance", "count")
         ]
-        seen[-1] += [table.tops[2][0].tobytes()]
-    assert seen[0] == seen[1]
+        blocks[-1] += [table.tops[2][0].tobytes()]
+    assert blocks[0] == blocks[1]

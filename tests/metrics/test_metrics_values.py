@@ -216,8 +216,8 @@ def test_smooth_error_equals_the_plain_integral():
     for s in (0.02, 0.2):
         images = [2 * j + sign * c for j in range(-2, 3) for sign in (1, -1)]
         smooth = sum(
-            (r[:, None] * np.exp(-0.5 * ((grid - at[:, None]) / s) ** 2)).sum(axis=0)
-            for at in images
+            (r[:, None] * np.exp(-0.5 * ((grid - image[:, None]) / s) ** 2)).sum(axis=0)
+            for image in images
         )
         direct = np.abs(smooth).mean() / (s * np.sqrt(2 * np.pi)) / len(c)
         assert float(smooth_error_at(one[None], np.array([s]))[0]) == pytest.approx(

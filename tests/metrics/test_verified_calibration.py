@@ -113,14 +113,14 @@ def test_platt_binning(shuffled, bins, monkeypatch):
     )
     q = ScalingBinning.curve(s[3000:], *fitted.params)
     values = np.unique(q)
-    found = BinStats.of(
+    of_bins = BinStats.of(
         q, correct[3000:], np.array([0.0, *(values[:-1] + values[1:]) / 2, 1.0])
     )
     # four printed digits
-    assert float(plugin_square(found)) == pytest.approx(
+    assert float(plugin_square(of_bins)) == pytest.approx(
         PLATT_BINNING[bins][0], rel=5e-4
     )
-    assert float(signed_square(found)) == pytest.approx(
+    assert float(signed_square(of_bins)) == pytest.approx(
         PLATT_BINNING[bins][1], rel=1e-4
     )
 

@@ -179,12 +179,12 @@ def test_the_state_of_watch_is_read_on_every_screen(opened, drawn_state, width):
     no_violation(view)
 
 
-def no_violation(seen):
+def no_violation(results):
     axe = pytest.importorskip("axe_playwright_python")
-    seen.page.evaluate(files(axe).joinpath("axe.min.js").read_text("utf-8"))
-    violations = seen.page.evaluate("axe.run(document, {resultTypes: ['violations']})")[
-        "violations"
-    ]
+    results.page.evaluate(files(axe).joinpath("axe.min.js").read_text("utf-8"))
+    violations = results.page.evaluate(
+        "axe.run(document, {resultTypes: ['violations']})"
+    )["violations"]
     assert [(v["id"], v["nodes"][0]["html"][:200]) for v in violations] == []
 
 

@@ -274,5 +274,5 @@ def test_a_change_is_found_and_its_start_estimated():
 
 
 def test_certain_and_wrong_is_finite():
-    found = evidence([(np.array([1.0, 0.0]), [0, 1])], 0.0)
-    assert math.isfinite(found.log_e) and found.log_e > 5
+    log_e = evidence([(np.array([1.0, 0.0]), [0, 1])], 0.0)
+    assert math.isfinite(log_e.log_e) and log_e.log_e > 5

@@ -55,14 +55,14 @@ def test_summaries_equal_those_of_statsmodels():
     y = (rng.random_sample(400) < chance).astype(float)
     p = 1.0 / (1.0 + np.exp(-log_odds))
     errors = np.abs(p - smoothed(p, y))
-    found = [errors.mean(), np.median(errors), np.quantile(errors, 0.9), errors.max()]
+    summary = [errors.mean(), np.median(errors), np.quantile(errors, 0.9), errors.max()]
     expected = [
         0.10622733358066347,
         0.13144507262859947,
         0.15342016109348408,
         0.15988987570262303,
     ]
-    assert found == pytest.approx(expected, abs=3e-7)
+    assert summary == pytest.approx(expected, abs=3e-7)
 
 
 def test_many_outcomes_are_smoothed_at_once():

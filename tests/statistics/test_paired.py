@@ -356,8 +356,8 @@ def test_a_mean_loss_that_few_rows_carry_has_no_interval():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "given"), [(100, 0), (3000, 60)])
-def test_intervals_of_the_nll_that_are_given_cover(n, given):
+@pytest.mark.parametrize(("n", "n_intervals"), [(100, 0), (3000, 60)])
+def test_intervals_of_the_nll_that_are_given_cover(n, n_intervals):
     """1 % positives: at 100 rows a third of the intervals missed, always too low; at 3000 they cover.
 
     60 intervals that cover in 95 % each: 9 or more misses have a chance below .005 (binomial).
@@ -376,7 +376,7 @@ def test_intervals_of_the_nll_that_are_given_cover(n, given):
             ).interval
         )
     intervals = [interval for interval in intervals if interval is not None]
-    assert len(intervals) == given
+    assert len(intervals) == n_intervals
     assert (
         sum(not interval.low <= truth.value <= interval.high for interval in intervals)
         <= 8
@@ -416,9 +416,9 @@ def test_rows_that_are_all_right_star_no_method_as_worse(run):
 def test_weighted_rows_have_no_counts_of_signs_whatever_their_scale():
     # effective weights sum to the sum of their squares, as those of 1 do
     rng = np.random.default_rng(0)
-    d, given = rng.integers(-1, 2, 200).astype(float), rng.exponential(size=200)
-    for factor in (1.0, 7.3, 1e-3, 1.0 / given.sum(), 1e6):
-        weight = effective_weights(given * factor)
+    d, weights = rng.integers(-1, 2, 200).astype(float), rng.exponential(size=200)
+    for factor in (1.0, 7.3, 1e-3, 1.0 / weights.sum(), 1e6):
+        weight = effective_weights(weights * factor)
         assert PairedSums.of(d, weight).signs is None
     counts = int((d > 0).sum()), int((d < 0).sum())
     assert PairedSums.of(d, None).signs == counts

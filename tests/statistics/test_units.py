@@ -597,17 +597,17 @@ def test_the_interval_of_a_loss_by_unit_reaches_further_on_the_side_of_its_skewn
     """Hall's s (2 t^2 + 1) / 6 standard errors beyond Student's, of units of one size."""
     c, y, unit = alike(np.random.default_rng(3), 60, 10, 0.5, wide)
     context = in_memory(c, y, unit)
-    found = measure("brier_top", context)
+    score = measure("brier_top", context)
     rows = (c - y) ** 2
     units = Units.of(unit)
     value, se = unit_mean(rows, units)
     t = t_quantile(0.975, 59)
     further = mean_skewness(rows - value, units) * (2.0 * t**2 + 1.0) / 6.0
     assert further > 0.0
-    ends = found.interval.low, found.interval.high
+    ends = score.interval.low, score.interval.high
     expected = value - t * se, value + (t + further) * se
     assert ends == pytest.approx(expected, rel=1e-9)
-    assert found.interval.method == "unit t"
+    assert score.interval.method == "unit t"
 
 
 # ---- folds

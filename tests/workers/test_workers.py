@@ -454,17 +454,17 @@ def test_rows_are_spread_as_they_were_opened(run, monkeypatch, tmp_path, words, 
     with h5py.File("a.h5", "w") as file:
         file["logits"], file["labels"] = z, y
     assert run("fit", "--method", "ts", "a.h5", "-o", "t.json").code == 0
-    seen, closed = [], []
+    opened, closed = [], []
     executor = SimpleNamespace(remote=False, close=lambda: closed.append(True))
     monkeypatch.setattr(
         "calcli.workers.processes.Processes", lambda count, say: executor
     )
     monkeypatch.setattr(
-        "calcli.workers.passes.spread_over", lambda *given: seen.append(given)
+        "calcli.workers.passes.spread_over", lambda *arguments: opened.append(arguments)
     )
     assert (
         run(*words, "a.h5", "--kind", "logits", "--ignore-label", "7").code == 0
-        and not seen
+        and not opened
     )
     assert (
         run(
@@ -480,7 +480,7 @@ def test_rows_are_spread_as_they_were_opened(run, monkeypatch, tmp_path, words, 
         ).code
         == 0
     )
-    ((rows, names, by, opening, journal),) = seen
+    ((rows, names, by, opening, journal),) = opened
     assert (rows.n, list(names), by is executor, closed) == (
         300,
         ["a.h5"],
