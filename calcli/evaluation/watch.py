@@ -151,7 +151,7 @@ def _first_state(settings: Settings) -> State:
 def _new_episode(former: State, settings: Settings) -> State:
     """State with evidence 1, its own level and perhaps another calibrator; earlier
     batches are kept."""
-    episode = former.episode + 1 if former.current else former.episode
+    episode = former.episode + 1 if former.current.batches else former.episode
     return replace(
         former,
         settings=settings,

@@ -30,7 +30,7 @@ from calcli.evaluation.watch import (
 )
 from calcli.evaluation.watch_state import (
     FORMAT,
-    EpisodeState,
+    Episode,
     Settings,
     State,
     check_whole,
@@ -53,7 +53,7 @@ class LogBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_e: float
 
 
-class LogState(EpisodeState, forbid_unknown_fields=True):
+class LogState(msgspec.Struct, forbid_unknown_fields=True):
     """Content of the state file.
 
     level : probability of a false alarm, ever, of any question within an episode.
@@ -70,6 +70,16 @@ class LogState(EpisodeState, forbid_unknown_fields=True):
     batches: list[LogBatch]
     questions: dict[str, State]
     sha256: str = ""
+
+    @property
+    def current(self) -> Episode:
+        """The current episode."""
+        return Episode(
+            self.episode,
+            [batch for batch in self.batches if batch.episode == self.episode],
+            self.level,
+            self.tolerance,
+        )
 
     def share(self, question: str) -> float:
         """Share of the weight that a question has."""
@@ -96,31 +106,42 @@ class LogState(EpisodeState, forbid_unknown_fields=True):
 
     def to_dict(self) -> JsonObject:
         """Content of ``calcli watch --json``."""
+        episode = self.current
         leading = self.by_evidence[0]
         questions = {name: state.to_dict() for name, state in self.questions.items()}
-        facts = self.facts(
-            self.log_e,
-            overconfidence=questions[leading]["overconfidence"],
-            since=questions[leading]["since"],
-            leading=leading,
-        )
-        settings = {"tolerance": self.tolerance, "level": self.level}
-        return {**facts, "settings": settings, "questions": questions}
+        return {
+            **episode.facts(self.log_e),
+            "overconfidence": questions[leading]["overconfidence"],
+            "since": questions[leading]["since"],
+            "leading": leading,
+            "alarm_batch": episode.alarm_at,
+            "episode": self.episode,
+            "settings": {"tolerance": self.tolerance, "level": self.level},
+            "questions": questions,
+        }
 
-    def numbers(self, counted: str, facts: JsonObject) -> str:
-        counted = f"{len(self.questions)} questions, {counted}"
-        return counted if facts["alarm"] else f"{counted}; most in {facts['leading']}"
+    def sentence(self) -> str:
+        """One line for people."""
+        episode = self.current
+        if not episode.batches:
+            return f"episode {self.episode}: no batch yet"
+        numbers = f"{len(self.questions)} questions, {episode.numbers(self.log_e)}"
+        leading = f"most in {self.by_evidence[0]}"
+        if episode.alarm_at is None:
+            return f"no alarm: {numbers}; {leading}"
+        listing = self._alarmed_words() or leading
+        return episode.alarm_sentence(f": {listing} ({numbers})")
 
-    def alarm_words(self, numbers: str, facts: JsonObject) -> str:
-        alarmed = [
-            name
-            for name in self.by_evidence
-            if self.questions[name].alarm_at is not None
-        ]
-        listing = ", ".join(alarmed[:MOST_NAMED]) or f"most in {facts['leading']}"
+    def _alarmed_words(self) -> str:
+        """The questions that have an alarm of their own, the first by name."""
+        alarmed = []
+        for name in self.by_evidence:
+            if self.questions[name].current.alarm_at is not None:
+                alarmed.append(name)
+        words = ", ".join(alarmed[:MOST_NAMED])
         if len(alarmed) > MOST_NAMED:
-            listing += f" and {len(alarmed) - MOST_NAMED} more"
-        return f": {listing} ({numbers})"
+            words += f" and {len(alarmed) - MOST_NAMED} more"
+        return words
 
 
 def loads(data: bytes, where: str) -> LogState:
@@ -205,7 +226,7 @@ def _begun(
         calcli_version=__version__,
         level=level,
         tolerance=tolerance,
-        episode=former.episode + 1 if former.current else former.episode,
+        episode=former.episode + 1 if former.current.batches else former.episode,
         reserve=share,
         questions=questions,
     )
@@ -234,7 +255,7 @@ def _with_batch(
     for batch in batches:
         former = questions.get(batch.question)
         settings = _settings_of(state, former, batch, chosen)
-        begins = former is not None and not former.current
+        begins = former is not None and not former.current.batches
         try:
             after = next_state(
                 path, former, batch.labelled, settings, new_episode=begins

@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, get_args
+from typing import Literal, Protocol, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -130,84 +131,75 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return math.exp(min(self.log_e, LARGEST_LOG))
 
 
-class Stored(Protocol):
-    """Content of a state file, a struct.
+class EpisodeBatch(Protocol):
+    """What an episode asks of a batch, of one bundle or of a log."""
 
-    batches : of all episodes, each with the evidence after it. level : chance of a
-    false alarm in an episode. sha256 : of all the rest.
+    @property
+    def name(self) -> str: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def log_e(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class Episode:
+    """The current episode of a state file.
+
+    number : from 1. batches : since it began, each with the evidence after it. level :
+    probability of a false alarm within it. tolerance : as in ``Settings``.
     """
 
-    calcli_watch: int
-    episode: int
-    sha256: str
+    number: int
+    batches: Sequence[EpisodeBatch]
+    level: float
+    tolerance: float
 
     @property
-    def batches(self) -> Sequence[Any]: ...
-    @property
-    def level(self) -> float: ...
-    @property
-    def tolerance(self) -> float: ...
-    @property
-    def current(self) -> list[Any]: ...
-    @property
-    def alarm_at(self) -> int | None: ...
-    def to_dict(self) -> JsonObject: ...
-    def numbers(self, counted: str, facts: JsonObject) -> str: ...
-    def alarm_words(self, numbers: str, facts: JsonObject) -> str: ...
-
-
-class EpisodeState(msgspec.Struct, forbid_unknown_fields=True):
-    """What the state of one bundle and that of a log say of the current episode."""
+    def rows(self) -> int:
+        return sum(batch.n for batch in self.batches)
 
     @property
-    def current(self: Stored) -> list[Any]:
-        """Batches of the current episode."""
-        return [batch for batch in self.batches if batch.episode == self.episode]
-
-    @property
-    def alarm_at(self: Stored) -> int | None:
-        """Batch of the current episode, counted from 1, at which the alarm was raised;
-        it stays until a reset."""
+    def alarm_at(self) -> int | None:
+        """Batch, counted from 1, at which the alarm was raised; it stays until a
+        reset."""
         least = -math.log(self.level)
-        for number, batch in enumerate(self.current, start=1):
+        for number, batch in enumerate(self.batches, start=1):
             if batch.log_e >= least:
                 return number
         return None
 
-    def facts(self: Stored, log_e: float, **own: Any) -> JsonObject:
-        """Content of ``calcli watch --json``.
-
-        own : what the state of one bundle and that of a log say each in its own way.
-        """
+    def facts(self, log_e: float) -> JsonObject:
+        """First keys of ``calcli watch --json``. log_e : the evidence now."""
         return {
             "alarm": self.alarm_at is not None,
             "e": math.exp(min(log_e, LARGEST_LOG)),
             "log_e": log_e,
             "alarm_at_e": 1.0 / self.level,
-            "batches": len(self.current),
-            "rows": sum(batch.n for batch in self.current),
-            **own,
-            "alarm_batch": self.alarm_at,
-            "episode": self.episode,
+            "batches": len(self.batches),
+            "rows": self.rows,
         }
 
-    def sentence(self: Stored) -> str:
-        """One line for people."""
-        if not self.current:
-            return f"episode {self.episode}: no batch yet"
-        facts = self.to_dict()
-        batches = "1 batch" if facts["batches"] == 1 else f"{facts['batches']} batches"
-        evidence = f"evidence {facts['e']:.3g} (alarm at {facts['alarm_at_e']:g})"
-        numbers = self.numbers(f"{batches}, {facts['rows']} samples; {evidence}", facts)
-        if not facts["alarm"]:
-            return f"no alarm: {numbers}"
+    def numbers(self, log_e: float) -> str:
+        """Its batches, samples and evidence, in words."""
+        batches = (
+            "1 batch" if len(self.batches) == 1 else f"{len(self.batches)} batches"
+        )
+        e = math.exp(min(log_e, LARGEST_LOG))
         return (
-            f"ALARM since batch {facts['alarm_batch']}: no longer calibrated within"
-            f" {self.tolerance:g}{self.alarm_words(numbers, facts)}; refit, then --reset"
+            f"{batches}, {self.rows} samples; evidence {e:.3g} (alarm at"
+            f" {1.0 / self.level:g})"
+        )
+
+    def alarm_sentence(self, where: str) -> str:
+        """One line for people. where : the miscalibration began, and the numbers."""
+        return (
+            f"ALARM since batch {self.alarm_at}: no longer calibrated within"
+            f" {self.tolerance:g}{where}; refit, then --reset"
         )
 
 
-class State(EpisodeState, forbid_unknown_fields=True):
+class State(msgspec.Struct, forbid_unknown_fields=True):
     """Content of the state file. log_sums, log_best, best_start : as in ``Evidence``,
     for the current episode."""
 
@@ -222,12 +214,19 @@ class State(EpisodeState, forbid_unknown_fields=True):
     sha256: str = ""
 
     @property
-    def level(self) -> float:
-        return self.settings.level
+    def current_batches(self) -> list[Batch]:
+        """Batches of the current episode."""
+        return [batch for batch in self.batches if batch.episode == self.episode]
 
     @property
-    def tolerance(self) -> float:
-        return self.settings.tolerance
+    def current(self) -> Episode:
+        """The current episode."""
+        return Episode(
+            self.episode,
+            self.current_batches,
+            self.settings.level,
+            self.settings.tolerance,
+        )
 
     @property
     def is_of_former_version(self) -> bool:
@@ -242,7 +241,7 @@ class State(EpisodeState, forbid_unknown_fields=True):
         if not self.log_sums:
             return Evidence.none()
         return Evidence(
-            len(self.current),
+            len(self.current_batches),
             np.array(self.log_sums, dtype=float),
             np.array(self.log_best, dtype=float),
             np.array(self.best_start, dtype=float),
@@ -250,46 +249,67 @@ class State(EpisodeState, forbid_unknown_fields=True):
 
     def to_dict(self) -> JsonObject:
         """Content of ``calcli watch --json``."""
-        log_e = self.evidence.log_e
-        last = self.current[-1] if self.current else None
-        facts = self.facts(
-            log_e,
-            overconfidence=getattr(last, "overconfidence", None),
-            accuracy=getattr(last, "accuracy", None),
-            left_out=getattr(last, "left_out", 0) or 0,
-            repeated=getattr(last, "repeated", 0) or 0,
-            since=self.evidence.since if last is not None and log_e > 0.0 else None,
+        episode = self.current
+        evidence = self.evidence
+        last = self.batches[-1] if episode.batches else None
+        has_evidence = last is not None and evidence.log_e > 0.0
+        return {
+            **episode.facts(evidence.log_e),
+            "overconfidence": getattr(last, "overconfidence", None),
+            "accuracy": getattr(last, "accuracy", None),
+            "left_out": getattr(last, "left_out", 0) or 0,
+            "repeated": getattr(last, "repeated", 0) or 0,
+            "since": evidence.since if has_evidence else None,
+            "alarm_batch": episode.alarm_at,
+            "episode": self.episode,
+            "settings": msgspec.to_builtins(self.settings),
+        }
+
+    def sentence(self) -> str:
+        """One line for people."""
+        episode = self.current
+        if not episode.batches:
+            return f"episode {self.episode}: no batch yet"
+        newest = self.batches[-1].overconfidence
+        numbers = (
+            f"{episode.numbers(self.evidence.log_e)}; newest overconfidence"
+            f" {newest:+.4f}"
         )
-        return {**facts, "settings": msgspec.to_builtins(self.settings)}
-
-    def numbers(self, counted: str, facts: JsonObject) -> str:
-        return f"{counted}; newest overconfidence {facts['overconfidence']:+.4f}"
-
-    def alarm_words(self, numbers: str, facts: JsonObject) -> str:
-        start = self.current[self.evidence.since - 1].name
-        return f" ({numbers}; the change is estimated to start at {start})"
+        if episode.alarm_at is None:
+            return f"no alarm: {numbers}"
+        start = episode.batches[self.evidence.since - 1].name
+        return episode.alarm_sentence(
+            f" ({numbers}; the change is estimated to start at {start})"
+        )
 
 
 # ---- the file
 
 
-AnyState = TypeVar("AnyState", bound=Stored)
+class StateFile(Protocol):
+    """Content of a state file, a struct. sha256 : of all the rest."""
+
+    calcli_watch: int
+    sha256: str
 
 
-def dumps(state: Stored) -> bytes:
+AnyState = TypeVar("AnyState", bound=StateFile)
+
+
+def dumps(state: StateFile) -> bytes:
     """The bytes of a state file."""
     state.sha256 = digest(state)
     return msgspec.json.format(msgspec.json.encode(state), indent=1) + b"\n"
 
 
-def digest(state: Stored) -> str:
+def digest(state: StateFile) -> str:
     """SHA-256 of a state without its ``sha256``."""
     content = copy(state)
     content.sha256 = ""
     return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
 
 
-def check_whole(state: Stored, parts: Collection["State"], where: str) -> None:
+def check_whole(state: StateFile, parts: Collection["State"], where: str) -> None:
     """Refuse a file of another format, or one that was edited. Raises DataError.
 
     parts : the states of single bundles in it.
@@ -340,7 +360,7 @@ def loads(data: bytes, where: str) -> State:
 
 def _is_whole(state: State) -> bool:
     """True where the numbers of the evidence belong to the batches."""
-    known = (FORMER_ALTERNATIVES, len(ALTERNATIVES)) if state.current else (0,)
+    known = (FORMER_ALTERNATIVES, len(ALTERNATIVES)) if state.current_batches else (0,)
     sizes = {len(state.log_sums), len(state.log_best), len(state.best_start)}
     return len(sizes) == 1 and sizes <= set(known) and bool(state.batches)
 
@@ -370,7 +390,7 @@ def locked_state(
             unlock(descriptor)
 
 
-def save_state(path: Path, state: Stored, *, is_new: bool) -> None:
+def save_state(path: Path, state: StateFile, *, is_new: bool) -> None:
     """Write a state file in one step. is_new : there was none. Raises UsageError where
     another process has made it meanwhile, CalcliError where it cannot be written."""
     try:

@@ -150,6 +150,6 @@ def _watch_rows(args: WatchArgs, path: Path, named: dict[str, Any]) -> int:
         print_json({"calcli_watch": 1, **state.to_dict()})
     else:
         print_sentence(state.sentence())
-    if state.alarm_at is not None:
+    if state.current.alarm_at is not None:
         return LimitCrossed.exit_code
     return 0

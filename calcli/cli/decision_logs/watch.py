@@ -45,7 +45,7 @@ def watch_log_command(args: Any, named: dict[str, Any]) -> int:
         print_sentence(state.sentence())
         if not args.quiet:
             _print_questions(state, command)
-    return 0 if state.alarm_at is None else LimitCrossed.exit_code
+    return 0 if state.current.alarm_at is None else LimitCrossed.exit_code
 
 
 def _batches(args: Any, command: CommandContext) -> Iterator[QuestionBatch]:

@@ -143,10 +143,10 @@ def _episodes(state: State, axes: Axes, values: FloatArray, pen: str) -> list[Ma
 
 def _alarm(state: State, evidence: Axes, overconfidence: Axes) -> list[Markup]:
     """A line through both panels at the batch that raised the alarm."""
-    if state.alarm_at is None:
+    if state.current.alarm_at is None:
         return []
-    n_before = len(state.batches) - len(state.current)
-    x = evidence.x(n_before + state.alarm_at)
+    n_before = len(state.batches) - len(state.current_batches)
+    x = evidence.x(n_before + state.current.alarm_at)
     path = f"M{x:.1f} {evidence.top}V{overconfidence.bottom}"
     mark = element("path", d=path, class_="mark")
     if x > LEFT + SIDE / 2:

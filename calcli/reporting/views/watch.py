@@ -48,7 +48,7 @@ class WatchView:
 
 def watch_view(state: State, path: str, ident: str) -> WatchView:
     """The view of a state file. path : its name. ident : of the section."""
-    alarm_at = state.alarm_at
+    alarm_at = state.current.alarm_at
     level = state.settings.level
     threshold = f"{1.0 / level:.3g}"
     newest = state.batches[-NEWEST:]
@@ -62,7 +62,7 @@ def watch_view(state: State, path: str, ident: str) -> WatchView:
     return WatchView(
         ident=ident,
         path=path if ident == "watch" else "",
-        since=None if alarm_at is None else state.current[alarm_at - 1].name,
+        since=None if alarm_at is None else state.current_batches[alarm_at - 1].name,
         sentence=sentence,
         evidence=_evidence_sentence(state),
         promise=promise,
@@ -76,7 +76,7 @@ def watch_view(state: State, path: str, ident: str) -> WatchView:
 def _sentence(state: State) -> str:
     """Whether the confidence is still right, and what to do if not."""
     tolerance = f"{100 * state.settings.tolerance:g} points"
-    if state.alarm_at is None:
+    if state.current.alarm_at is None:
         return f"Nothing shows that the confidence is off by more than {tolerance}."
     return (
         f"The confidence is off by more than {tolerance}: fit a calibrator to newer"
@@ -86,7 +86,7 @@ def _sentence(state: State) -> str:
 
 def _evidence_sentence(state: State) -> str:
     """The evidence of the current episode in numbers."""
-    batches = state.current
+    batches = state.current_batches
     if not batches:
         return f"Episode {state.episode} has no batch yet."
     evidence = evidence_text(batches[-1].e)
@@ -99,7 +99,7 @@ def _evidence_sentence(state: State) -> str:
         f"newest batch {signed_points(batches[-1].overconfidence)} points",
     ]
     since = state.evidence.since
-    if state.alarm_at is not None and 0 < since <= len(batches):
+    if state.current.alarm_at is not None and 0 < since <= len(batches):
         parts.append(f"the change seems to start at {batches[since - 1].name}")
     return f"{'; '.join(parts)}."
 
