@@ -227,7 +227,7 @@ atomic.write_together({Path("c.json"): "new", Path("page.html"): "new"}, force=T
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 def test_a_kill_at_any_call_leaves_no_old_file_beside_a_new_one(tmp_path):
     """A run with --force that was killed between two renames left a pair of two runs."""
-    contents = set()
+    outcomes = set()
     for call in range(1, 100):
         for name in ("c.json", "page.html"):
             (tmp_path / name).write_text("old")
@@ -237,13 +237,13 @@ def test_a_kill_at_any_call_leaves_no_old_file_beside_a_new_one(tmp_path):
         contents = {name: (tmp_path / name).read_text() for name in names}
         assert len(set(contents.values())) == 1, (call, contents)
         assert "c.json" in contents, (call, contents)
-        contents.add((len(contents), contents["c.json"]))
+        outcomes.add((len(contents), contents["c.json"]))
         if done.returncode == 0:
             break
         assert done.returncode == -9
     assert contents == {"c.json": "new", "page.html": "new"}
     assert [path for path in tmp_path.iterdir() if path.suffix == ".tmp"] == []
-    assert contents == {(2, "old"), (1, "old"), (1, "new"), (2, "new")}
+    assert outcomes == {(2, "old"), (1, "old"), (1, "new"), (2, "new")}
 
 
 def test_a_rename_that_fails_brings_all_old_files_back(tmp_path, monkeypatch):
