@@ -17,6 +17,7 @@ import msgspec
 
 from calcli.block import Block
 from calcli.calibrator import (
+    C,
     Calibrator,
     Context,
     Fit,
@@ -397,3 +398,12 @@ def full_option_names(
             raise UsageError(f"option {target} of {name!r} is set twice")
         full[target] = value
     return full
+
+
+def behind(first: Fit[Any], fit: Fit[C]) -> Fit[C]:
+    """Describe a fit to the output of a first fit.
+
+    It has the warnings of both and the worse status.
+    """
+    status = max(first.status, fit.status, key=STATUSES.index)
+    return replace(fit, status=status, warnings=(*first.warnings, *fit.warnings))

@@ -19,6 +19,7 @@ from calcli.kernels.numpy.hoki_retention import CELLS_PER_FOLD, DEGREE, gap_tabl
 from calcli.mapped_rows import argmax_at_prediction
 from calcli.methods._binary import maps as binary
 from calcli.methods._binary.log_odds import top_log_odds
+from calcli.methods._binary.marginals import logs, normalize, share_rest
 from calcli.methods._hoki.rounds import SLACK
 from calcli.methods.hoki import Hoki
 from calcli.methods.iop import IntraOrderPreserving
@@ -107,7 +108,7 @@ def one_vs_rest(calibrator: binary.BinaryCalibrator, block: Block) -> Prediction
     if len(calibrator.maps) == 1:
         return calibrator.apply(block)
     inputs = calibrator.inputs(calibrator.seen(block))
-    return binary.normalize(
+    return normalize(
         curve(calibrator, inputs, calibrator.maps), block.z, block.prediction
     )
 
@@ -152,7 +153,7 @@ def hoki(calibrator: Hoki, block: Block) -> Prediction:
         q = sigmoid(top_log_odds(z, label, block.stored_zeros))
     for alpha, beta in zip(calibrator.alpha, calibrator.beta, strict=True):
         q = follow(q, gamma, alpha, beta)
-    return Prediction(binary.share_rest(z, label, *binary.logs(q)), label)
+    return Prediction(share_rest(z, label, *logs(q)), label)
 
 
 def follow(q: Operand, gamma: Operand, alpha: FloatArray, beta: FloatArray) -> Operand:

@@ -9,6 +9,7 @@ import numpy as np
 
 from calcli.exporting.graph import FUNCTIONS, GraphValue, Operand
 from calcli.methods._binary import maps as binary
+from calcli.methods._binary import tables
 from calcli.methods._binary.log_odds import log_sigmoid
 from calcli.methods._monotone import evaluate, values_at_ends
 from calcli.methods.compared.bbq import BayesianBinning
@@ -31,7 +32,7 @@ class Pieces(NamedTuple):
 
     @classmethod
     def steps(cls, edges: FloatArray, values: FloatArray) -> "Pieces":
-        """Pieces of ``maps.step``: the value of the right-closed bin."""
+        """Pieces of ``tables.step``: the value of the right-closed bin."""
         if not len(edges):
             return IDENTITY
         flat = np.zeros(len(values))
@@ -110,7 +111,7 @@ def piecewise(
 
 
 def steps(x: Operand, maps: Sequence[Sequence[Any]]) -> Operand:
-    """Evaluate ``maps.step`` of each map."""
+    """Evaluate ``tables.step`` of each map."""
     x.graph.jumps = True
     return piecewise(x, [Pieces.steps(*one) for one in maps])
 
@@ -126,7 +127,7 @@ def lines(x: Operand, maps: Sequence[Sequence[Any]]) -> Operand:
 
 FUNCTIONS[row_max] = lambda z: z.max(axis=1)
 FUNCTIONS[np.interp] = lambda p, x, y: lines(p, [(x, y)])
-FUNCTIONS[binary.step] = lambda p, edges, values: steps(p, [(edges, values)])
+FUNCTIONS[tables.step] = lambda p, edges, values: steps(p, [(edges, values)])
 FUNCTIONS[evaluate] = lambda x, edges, slopes: piecewise(
     x, [Pieces.bent(edges, slopes)]
 )
@@ -154,7 +155,7 @@ def curve(calibrator: binary.BinaryCalibrator, x: Operand, maps: Maps) -> Operan
         return steps(sigmoid(smooth), [one[2:4] for one in maps])
     if isinstance(calibrator, HistogramBinning | BayesianBinning):
         return steps(x, maps)
-    if isinstance(calibrator, binary.PiecewiseLinear):
+    if isinstance(calibrator, tables.PiecewiseLinear):
         # Isotonic regression and splines.
         q = np.clip(lines(x, maps), 0.0, 1.0)
         if isinstance(calibrator, IsotonicOneVsAll):

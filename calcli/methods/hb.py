@@ -9,7 +9,8 @@ from msgspec import Meta
 
 from calcli.binning import BinStats, ends, mass_edges, width_edges
 from calcli.methods._binary.log_odds import MapFit, Sample
-from calcli.methods._binary.maps import TOP_LABEL, ModeOptions, Steps
+from calcli.methods._binary.maps import TOP_LABEL, ModeOptions
+from calcli.methods._binary.tables import Steps
 from calcli.numerics import FloatArray, ratio, sigmoid, tie_groups
 from calcli.rows import Rows
 

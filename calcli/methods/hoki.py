@@ -14,7 +14,8 @@ from calcli.errors import DataError, UsageError
 from calcli.kernels.numpy.hoki_draws import QUANTILES, Races, digest, standard_noise
 from calcli.kernels.numpy.hoki_retention import block_retention
 from calcli.methods._binary.log_odds import counted_rows, top_log_odds
-from calcli.methods._binary.maps import TOP_LABEL, logs, share_rest
+from calcli.methods._binary.maps import TOP_LABEL
+from calcli.methods._binary.marginals import logs, share_rest
 from calcli.methods._hoki.judgement import judge, report, rounds
 from calcli.methods._hoki.noise import (
     choose_noise,

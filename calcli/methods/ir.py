@@ -5,7 +5,8 @@ from typing import Any
 
 from calcli.isotonic import fit_isotonic
 from calcli.methods._binary.log_odds import MapFit, Sample
-from calcli.methods._binary.maps import TOP_LABEL, ModeOptions, PiecewiseLinear
+from calcli.methods._binary.maps import TOP_LABEL, ModeOptions
+from calcli.methods._binary.tables import PiecewiseLinear
 
 
 @dataclass(frozen=True)

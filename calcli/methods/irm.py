@@ -18,7 +18,8 @@ from calcli.errors import DataError
 from calcli.isotonic import PooledOutcomes
 from calcli.mapped_rows import argmax_at_prediction
 from calcli.methods._binary.log_odds import counted_rows, probabilities
-from calcli.methods._binary.maps import line, normalize
+from calcli.methods._binary.marginals import normalize
+from calcli.methods._binary.tables import line
 from calcli.methods.compared.irova import TIE_BREAK
 from calcli.numerics import FloatArray, in_column
 from calcli.rows import Rows

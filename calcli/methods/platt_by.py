@@ -10,12 +10,8 @@ from calcli.block import Block, Codes
 from calcli.calibrator import Prediction, check_numbers, param
 from calcli.methods._binary.log_odds import Sample, single_sample
 from calcli.methods._binary.maps import TOP_LABEL
-from calcli.methods._groups import (
-    ByGroup,
-    GroupSums,
-    Pooled,
-    places,
-)
+from calcli.methods._groups import ByGroup, places
+from calcli.methods._partial_pooling import GroupSums, Pooled
 from calcli.methods.platt import PlattScaling
 from calcli.numerics import BoolArray, FloatArray, entries, row_weights, sigmoid
 from calcli.rows import Rows

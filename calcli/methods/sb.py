@@ -11,6 +11,7 @@ from msgspec import Meta
 from calcli.binning import BinStats
 from calcli.block import Block
 from calcli.calibrator import Calibrator, Context, Curves, Fit, param
+from calcli.composition import behind
 from calcli.errors import FitError
 from calcli.folds import content_order
 from calcli.mapped_rows import mapped
@@ -24,15 +25,8 @@ from calcli.methods._binary.log_odds import (
     counted_rows,
     log_sigmoid,
 )
-from calcli.methods._binary.maps import (
-    EMPTY,
-    TOP_LABEL,
-    BinaryCalibrator,
-    ModeOptions,
-    Steps,
-    behind,
-    step,
-)
+from calcli.methods._binary.maps import EMPTY, TOP_LABEL, BinaryCalibrator, ModeOptions
+from calcli.methods._binary.tables import Steps, step
 from calcli.methods.beta import fit_beta
 from calcli.methods.compared.dir import DirichletCalibration
 from calcli.methods.compared.identity import Identity

@@ -7,7 +7,8 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.methods._binary.log_odds import MapFit, Sample
-from calcli.methods._binary.maps import TOP_LABEL, ModeOptions, PiecewiseLinear
+from calcli.methods._binary.maps import TOP_LABEL, ModeOptions
+from calcli.methods._binary.tables import PiecewiseLinear
 from calcli.numerics import FloatArray, tie_groups
 
 

@@ -10,16 +10,13 @@ import numpy as np
 from calcli.block import Block, Codes
 from calcli.calibrator import ORDER_PRESERVING, Prediction, check_numbers, param
 from calcli.kernels.numpy.temperature import OfBlock, TemperedRows, at_once
-from calcli.methods._groups import (
+from calcli.methods._groups import ByGroup, ByOptions, places, rows_by_group
+from calcli.methods._partial_pooling import (
     EXACT,
     LARGEST_STEP,
     STEPS,
-    ByGroup,
-    ByOptions,
     GroupSums,
     Pooled,
-    places,
-    rows_by_group,
 )
 from calcli.methods._temperature import BRACKET
 from calcli.methods.ts import TemperatureScaling

@@ -10,13 +10,8 @@ from calcli.block import Block
 from calcli.calibrator import Curves, Prediction, param
 from calcli.errors import DataError
 from calcli.methods._binary.log_odds import MapFit, Sample
-from calcli.methods._binary.maps import (
-    EMPTY,
-    TOP_LABEL,
-    BinaryCalibrator,
-    ModeOptions,
-    step,
-)
+from calcli.methods._binary.maps import EMPTY, TOP_LABEL, BinaryCalibrator, ModeOptions
+from calcli.methods._binary.tables import step
 from calcli.numerics import TIE, FloatArray, row_weights, sigmoid, tie_groups
 
 ENDS = np.zeros(1)  # stands for the outer edges of steps, which are open

@@ -12,7 +12,7 @@ import calcli
 from calcli.block import Codes
 from calcli.errors import DataError, UsageError
 from calcli.io.bundle import open_bundle
-from calcli.methods._groups import pool
+from calcli.methods._partial_pooling import pool
 
 
 def write(path, z, y, **columns):

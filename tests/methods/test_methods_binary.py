@@ -14,7 +14,7 @@ from calcli.errors import DataError, FitError
 from calcli.io.artifact_params import decode_params, encode_params
 from calcli.isotonic import PooledOutcomes, fit_isotonic
 from calcli.methods._binary.log_odds import Sample, clipped_log_odds, fit_logistic
-from calcli.methods._binary.maps import logs, share_rest
+from calcli.methods._binary.marginals import logs, share_rest
 from calcli.methods.beta import fit_beta
 from calcli.methods.compared.bbq import all_binnings, elbow, fit_bbq
 from calcli.methods.hb import fit_edges

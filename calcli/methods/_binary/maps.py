@@ -5,7 +5,7 @@ Kinds of maps, and their fit and application.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import KW_ONLY, Field, dataclass, fields, replace
+from dataclasses import KW_ONLY, Field, dataclass, fields
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -15,7 +15,6 @@ from msgspec import Meta
 
 from calcli.block import Block
 from calcli.calibrator import (
-    C,
     Calibrator,
     Context,
     Curves,
@@ -30,14 +29,11 @@ from calcli.errors import DataError, FitError
 from calcli.mapped_rows import mapped_block
 from calcli.methods._binary import log_odds as odds
 from calcli.methods._binary.log_odds import MapFit, Sample, log_sigmoid
+from calcli.methods._binary.marginals import logs, normalize, share_rest
 from calcli.numerics import (
     TINY,
     FloatArray,
-    IntArray,
-    floored_log,
     in_column,
-    log_softmax,
-    overridable,
     sigmoid,
 )
 from calcli.records import cached_property
@@ -407,195 +403,3 @@ class LogisticCalibrator(BinaryCalibrator):
             return super().log_curve(x, *params)
         u = self.logit(x, *params)
         return log_sigmoid(u), log_sigmoid(-u)
-
-
-# ---- maps that are tables
-
-
-@dataclass(frozen=True)
-class Table(BinaryCalibrator):
-    """Base of maps that are tables over the probability.
-
-    log_odds : log-odds of the knots, or of the inner edges, where calibration rows have
-    different log-odds beyond 27.6, whose probabilities tie (``numerics.TIE``) or round
-    to 1. The table is then over log-odds, with lines straight in them.
-    """
-
-    _: KW_ONLY
-    log_odds: Curves | None = param(optional=True, default=None)
-
-    identity = (EMPTY, EMPTY)
-    flexible = True
-    # raises DataError for invalid parameters of a map
-    check_map: ClassVar[Callable[..., None]]
-
-    def _arrays(self) -> list[Any]:
-        arrays = super()._arrays()
-        if self.log_odds is not None:
-            is_indexed = isinstance(self.log_odds, tuple)
-            arrays.append(self.log_odds if is_indexed else (self.log_odds,))
-        return arrays
-
-    def check_own(self, k: int) -> None:
-        super().check_own(k)
-        if self.log_odds is not None and (
-            self.mode not in ("binary", "top") or len(self.maps) > 1 or k == 1
-        ):
-            raise DataError("params.log_odds is of one map of the log-odds of classes")
-        for one in self.maps:
-            self.check_map(*one)
-
-
-@dataclass(frozen=True)
-class Steps(Table):
-    """Base of step functions: one value for each bin between the edges."""
-
-    edges: Curves = param()
-    values: Curves = param(within="0 to 1")
-
-    @staticmethod
-    def check_map(
-        edges: FloatArray, values: FloatArray, log_odds: FloatArray | None = None
-    ) -> None:
-        """Raise DataError unless edges rise from 0 to 1 with one value per bin.
-
-        So must the log-odds of the edges.
-        """
-        if len(edges) == len(values) == 0 and log_odds is None:
-            return
-        if len(edges) != len(values) + 1 or len(edges) < 2:
-            raise DataError(
-                f"there are {len(edges)} edges and {len(values)} values, expected one"
-                " edge more than values"
-            )
-        rising = bool((np.diff(edges) > 0).all())
-        if log_odds is not None:
-            rising = are_log_odds(log_odds, edges[1:-1])
-        if not (edges[0] == 0.0 and edges[-1] == 1.0 and rising):
-            raise DataError("edges do not rise from 0 to 1")
-
-    @staticmethod
-    def curve(x: FloatArray, *params: Any) -> FloatArray:
-        edges, values, log_odds = (*params, None)[:3]
-        if log_odds is not None:
-            edges = np.pad(log_odds, 1)
-        return step(x, edges, values)
-
-
-@dataclass(frozen=True)
-class PiecewiseLinear(Table):
-    """Base of piecewise linear maps through the knots (scores, values)."""
-
-    scores: Curves = param()
-    values: Curves = param(within="0 to 1")
-
-    @staticmethod
-    def check_map(
-        x: FloatArray, y: FloatArray, log_odds: FloatArray | None = None
-    ) -> None:
-        """Raise DataError unless knots have rising scores and as many values.
-
-        So must the log-odds of the scores.
-        """
-        if len(x) != len(y):
-            raise DataError(
-                f"there are {len(x)} scores and {len(y)} values, expected as many"
-            )
-        rising = bool((np.diff(x) > 0).all())
-        if log_odds is not None:
-            rising = are_log_odds(log_odds, x)
-        if not rising:
-            raise DataError("scores of the knots do not rise")
-
-    @staticmethod
-    def curve(x: FloatArray, *params: Any) -> FloatArray:
-        scores, values, log_odds = (*params, None)[:3]
-        return line(x, scores if log_odds is None else log_odds, values)
-
-
-def behind(first: Fit[Any], fit: Fit[C]) -> Fit[C]:
-    """Describe a fit to the output of a first fit.
-
-    It has the warnings of both and the worse status.
-    """
-    status = max(first.status, fit.status, key=STATUSES.index)
-    return replace(fit, status=status, warnings=(*first.warnings, *fit.warnings))
-
-
-@overridable
-def step(p: FloatArray, edges: FloatArray, values: FloatArray) -> FloatArray:
-    """Value of the right-closed bin of each score; the identity without bins."""
-    if not len(edges):
-        return p
-    value: FloatArray = values[np.searchsorted(edges[1:-1], p, side="left")]
-    return value
-
-
-STEEP_UNIT = 2.0**512
-"""Factor for knots so close together that their slope would overflow."""
-
-
-def line(p: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
-    """Draw straight lines between knots, constant beyond the ends.
-
-    Without knots it is the identity.
-    """
-    if not len(x):
-        return p
-    # Knots a denormal apart make a slope that overflows. A power of two as the unit keeps
-    # it finite and changes no digit. Traced graphs have no such knots.
-    if isinstance(p, np.ndarray) and np.diff(x).min(initial=1.0) < TINY:
-        p = p * STEEP_UNIT
-        x = x * STEEP_UNIT
-    return np.clip(np.interp(p, x, y), 0.0, 1.0)
-
-
-def are_log_odds(s: FloatArray, p: FloatArray) -> bool:
-    """True if s rises and holds the log-odds of p."""
-    return (
-        len(s) == len(p)
-        and bool((np.diff(s) > 0).all())
-        and np.allclose(sigmoid(s), p, rtol=1e-9, atol=0)
-    )
-
-
-# ---- from calibrated probabilities of single classes to rows of log-probabilities
-
-
-def logs(q: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Logarithms of q and of 1 - q, floored."""
-    return floored_log(q), floored_log(1.0 - q)
-
-
-def share_rest(
-    z: FloatArray, label: IntArray, log_q: FloatArray, log_rest: FloatArray
-) -> FloatArray:
-    """Give q to the label and share 1 - q among the others.
-
-    The shares have softmax's proportions. z : (b, k) logits, label : (b,), log_q and
-    log_rest : (b,) logarithms of q and 1 - q. The shares are taken among the other
-    classes alone, so they stay exact where 1 - p has no digits left.
-    """
-    here = np.arange(len(z))
-    rest = z.copy()
-    rest[here, label] = -np.inf
-    out = log_softmax(rest)
-    out += log_rest[:, None]
-    out[here, label] = log_q
-    return out
-
-
-def normalize(q: FloatArray, z: FloatArray, label: IntArray) -> Prediction:
-    """Divide rows of probabilities (b, k) by their sums.
-
-    Rows of zeros become softmax(z) with prediction label.
-    """
-    total = q.sum(axis=1)
-    zero = total < TINY
-    log_probs = floored_log(q) - np.log(np.where(zero, 1.0, total))[:, None]
-    if not zero.any():
-        return Prediction(log_probs, q.argmax(axis=1), {"zero_rows": 0}, floored=True)
-    log_probs[zero] = log_softmax(z[zero])
-    prediction = np.where(zero, label, q.argmax(axis=1))
-    counts = {"zero_rows": int(zero.sum())}
-    return Prediction(log_probs, prediction, counts, floored=True)

@@ -9,7 +9,8 @@ from msgspec import Meta
 
 from calcli.binning import ends
 from calcli.methods._binary.log_odds import MapFit, Sample
-from calcli.methods._binary.maps import TOP_LABEL, ModeOptions, Steps
+from calcli.methods._binary.maps import TOP_LABEL, ModeOptions
+from calcli.methods._binary.tables import Steps
 from calcli.numerics import BoolArray, FloatArray, IntArray, sigmoid, tie_groups
 
 NEGLIGIBLE = 1e-12  # models of a smaller posterior weight are dropped

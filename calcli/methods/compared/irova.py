@@ -6,7 +6,8 @@ from typing import Any
 from calcli.errors import DataError
 from calcli.isotonic import fit_isotonic
 from calcli.methods._binary.log_odds import MapFit, Sample
-from calcli.methods._binary.maps import TOP_LABEL, PiecewiseLinear
+from calcli.methods._binary.maps import TOP_LABEL
+from calcli.methods._binary.tables import PiecewiseLinear
 from calcli.numerics import FloatArray
 
 # share of the uncalibrated probability that is added, so that flat stretches keep its

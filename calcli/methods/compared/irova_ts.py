@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from calcli.calibrator import Calibrator, Context, Fit, param
+from calcli.composition import behind
 from calcli.mapped_rows import mapped
-from calcli.methods._binary.maps import behind
 from calcli.methods.compared.irova import IsotonicOneVsAll
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.records import cached_property
