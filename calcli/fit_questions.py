@@ -265,7 +265,8 @@ def units_with_folds(questions: Sequence[BundleRows], seed: int) -> list[RowUnit
         counted_numbers.append(number[counted])
         hashes.append(replace(of_rows, whole=of_rows.whole ^ of_question))
     units = Units.of(np.concatenate(counted_numbers))
-    cluster, key = clusters_of_units(units, joined(hashes), N_FOLDS)
+    together = joined(hashes)
+    cluster, key = clusters_of_units(units, together, N_FOLDS, (together.level,))
     fold_of_cluster = dealt(keyed(key, seed), np.bincount(cluster), N_FOLDS)
     fold_of_number = np.zeros(len(distinct), dtype=np.int64)
     fold_of_number[np.concatenate(counted_numbers)] = fold_of_cluster[cluster]

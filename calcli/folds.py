@@ -185,7 +185,8 @@ def content_folds(
     if units is None:
         cluster, key = clusters_of_rows(rows, hashes, folds, along)
     else:
-        cluster, key = clusters_of_units(units, hashes, folds)
+        ties = ties_of(rows, hashes, along)
+        cluster, key = clusters_of_units(units, hashes, folds, ties)
     fold = dealt(keyed(key, seed, draw), np.bincount(cluster), folds)
     return fold[cluster]
 
@@ -262,27 +263,41 @@ def is_coarse(hashes: RowHashes, code: IntArray, count: IntArray) -> bool:
 
 
 def clusters_of_units(
-    units: Units, hashes: RowHashes, folds: int
+    units: Units,
+    hashes: RowHashes,
+    folds: int,
+    ties: tuple[NDArray[np.generic], ...],
 ) -> tuple[IntArray, Hashes]:
     """Cluster of every row, (n,), and hash of every cluster, where rows have units.
 
-    A unit's hash is the sum of those of its rows. Copies of a unit are one cluster,
-    unless they fill more than a fold, or scores are so coarse that units are alike by
-    chance.
+    Copies of a unit are one cluster, unless they fill more than a fold, or scores are
+    so coarse that units are alike by chance. Then the other columns of their rows
+    order them (``ties``, (n,) each).
     """
-    total = np.zeros(units.n, dtype=np.uint64)
-    np.add.at(total, units.code, scrambled(hashes.whole))
-    content = scrambled(total)
+    content = hashes_of_units(units, hashes.whole)
+    with_ties = hashes.whole
+    for column in ties:
+        # Ranks, as the last bits of weights depend on the order of the rows.
+        rank = np.unique(column, return_inverse=True)[1].astype(np.uint64)
+        with_ties = scrambled(with_ties ^ scrambled(rank))
+    order = hashes_of_units(units, with_ties)
     _, kind = np.unique(content, return_inverse=True)
     n_rows = np.bincount(kind, weights=units.count)[kind]
     together = n_rows <= len(units.code) / folds
     _, code, count = np.unique(hashes.scores, return_inverse=True, return_counts=True)
     if is_coarse(hashes, code, count):
         together[:] = False
-    copies = copy_numbers(content).astype(np.uint64)
+    copies = copy_numbers(content, order).astype(np.uint64)
     alone = scrambled(content + COPY * copies)
     key, cluster = np.unique(np.where(together, content, alone), return_inverse=True)
     return np.asarray(cluster[units.code]), key
+
+
+def hashes_of_units(units: Units, hashes: Hashes) -> Hashes:
+    """Hash of every unit, (g,), of those of its rows (n,) in any order."""
+    total = np.zeros(units.n, dtype=np.uint64)
+    np.add.at(total, units.code, scrambled(hashes))
+    return scrambled(total)
 
 
 def dealt(key: Hashes, size: IntArray, folds: int) -> IntArray:

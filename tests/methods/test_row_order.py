@@ -8,6 +8,7 @@ import pytest
 from synthetic import fit, predict, rows_of, truth
 
 import calcli
+from calcli.block import Codes
 from calcli.rows import ArrayRows
 from calcli.statistics.units import Units
 
@@ -180,3 +181,36 @@ def test_intervals_that_are_resampled_are_the_same_too():
         assert metrics["nll"]["ci_method"] == "bootstrap-t"
         pair.append([metrics[name]["ci"] for name in ("nll", "brier", "brier_top")])
     np.testing.assert_allclose(*pair, rtol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("method", ["ts-by", "platt-by"])
+def test_small_units_with_tied_scores_too(method, weighted):
+    """Units alike in scores and labels were dealt in the order of the file, whatever their groups and weights: in 4 of
+    48 such fits another calibrator, by up to 0.14 in a probability."""
+    differences = []
+    for seed in (1, 3, 6):
+        rng = np.random.default_rng(seed)
+        z = np.round(rng.normal(size=(240, 2)) * 1.5)
+        group = rng.integers(0, 4, 240)
+        temperature = np.array([0.6, 1.0, 1.8, 3.0])[group]
+        rng.gumbel(size=(240, 2))
+        unit = np.sort(rng.integers(0, 120, 240))
+        y = (z / temperature[:, None] + rng.gumbel(size=(240, 2))).argmax(axis=1)
+        weight = np.round(rng.exponential(size=240)) + 0.5
+        fits = []
+        for order in (np.arange(240), *(rng.permutation(240) for _ in range(3))):
+            rows = ArrayRows(
+                z[order],
+                y[order],
+                weight=weight[order] if weighted else None,
+                units=Units.of(rng.permutation(120)[unit][order]),
+            )
+            rows.columns = {"group": Codes.of(group[order])}
+            fits.append(fit(method, rows, by="group").calibrator)
+        test = ArrayRows(z, None, "logits")
+        test.columns = {"group": Codes.of(group)}
+        probs = [np.exp(predict(fitted, test)[0]) for fitted in fits]
+        differences += [np.abs(p - probs[0]).max() for p in probs[1:]]
+    # The variance between groups is found to 1e-4 of itself.
+    assert max(differences) < 1e-5
