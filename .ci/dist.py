@@ -89,12 +89,8 @@ class Project:
 
     @property
     def commands(self) -> set[str]:
-        """Lines of the entry points: the command and the readers."""
-        groups = [self.table["scripts"], *self.table["entry-points"].values()]
-        lines = set()
-        for group in groups:
-            lines |= {f"{name} = {place}" for name, place in group.items()}
-        return lines
+        """Lines of the entry points."""
+        return {f"{name} = {place}" for name, place in self.table["scripts"].items()}
 
     @property
     def files(self) -> set[str]:

@@ -4,6 +4,7 @@ They become one array whose columns are the options of the row, not classes.
 """
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,18 +51,26 @@ def by_number_of_choices(table: Table, request: ImportRequest) -> Table:
 
 def _with_number(table: Table, counts: IntArray, wanted: int) -> Table:
     """The rows with so many scores. Raises UsageError where there are none."""
+    return _with_rows(table, rows_with_number(table.file, counts, wanted))
+
+
+def rows_with_number(
+    file: Path, counts: IntArray, wanted: int, what: str = "scores"
+) -> IntArray:
+    """The rows of which there are so many scores, or choices: what the counts are of.
+
+    Raises UsageError where there are none.
+    """
     rows = np.flatnonzero(counts == wanted)
     if not len(rows):
         sizes = sorted(set(counts.tolist()))
         listing = ", ".join(map(str, sizes)) or "no"
-        raise UsageError(
-            f"--choices {wanted}: {table.file} has rows with {listing} scores"
-        )
+        raise UsageError(f"--choices {wanted}: {file} has rows with {listing} {what}")
     remark(
-        f"{table.file.name}: {len(rows)} of {len(counts)} rows, those with {wanted}"
-        " scores, were taken (--choices)"
+        f"{file.name}: {len(rows)} of {len(counts)} rows, those with {wanted} {what},"
+        " were taken (--choices)"
     )
-    return _with_rows(table, rows)
+    return rows
 
 
 def _padded(column: Column, values: Parts) -> Column:

@@ -95,16 +95,14 @@ def own_formats() -> tuple[Format, ...]:
 def formats() -> tuple[Format, ...]:
     """All formats, those of plug-ins included, in the order of sniffing.
 
-    calcli's own readers of logs are plug-ins; in a plain checkout, without installed
-    metadata, they are found by their folder. A plug-in that cannot be loaded is left
-    out with a remark.
+    calcli's own readers of logs are among them, which most files need not. A plug-in
+    that cannot be loaded is left out with a remark.
     """
     from importlib.metadata import entry_points  # takes 0.1 s, which most formats avoid
 
     from calcli.importers.readers import harnesses
 
-    plugins = entry_points(group=PLUGINS)
-    for point in plugins:
+    for point in entry_points(group=PLUGINS):
         try:
             point.load()
         except Exception as problem:  # third-party code may raise anything
@@ -112,8 +110,7 @@ def formats() -> tuple[Format, ...]:
                 f"the reader {point.name!r} ({point.value}) cannot be loaded:"
                 f" {one_line(problem)}; left out"
             )
-    if not any(point.value.startswith(harnesses.__name__) for point in plugins):
-        _loaded(harnesses)
+    _loaded(harnesses)
     return _loaded(readers)
 
 

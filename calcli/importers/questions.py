@@ -1,35 +1,67 @@
-"""Questions of evaluation harnesses: a score per candidate, the right one, checks."""
+"""Questions of multiple choice, as the reader of a log finds them, and what it checks.
+
+A reader makes a ``Question`` of each line; ``question_tables`` makes the table of them.
+"""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import isfinite, isnan, nan
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from calcli.errors import DataError, one_line
-from calcli.importers.import_request import ImportRequest
-from calcli.importers.table import Record, Table
-from calcli.io.cells import is_number, text_of
+from calcli.errors import DataError, UsageError, one_line
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Record
+from calcli.io.cells import is_number
 
 Floats = Sequence[float]
-LARGEST_ID = 1 << 63
+
+MEASURES = {
+    "none": "acc",
+    "sum": "acc",
+    "chars": "acc_norm",
+    "bytes": "acc_bytes",
+    "mutual": "acc_mutual_info",
+}
+"""Measure that harnesses log for each ``--normalize``."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The choices of a question, each with its score, a natural logarithm.
+
+    texts : of the choices; none if they are not logged. unconditional : scores without
+    the question; None if they are not logged.
+    """
+
+    likelihoods: Floats
+    texts: Sequence[str] = ()
+    unconditional: Floats | None = None
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question: its id, a score per candidate, the right candidate.
+    """One question.
 
-    Higher scores are better; they are natural logarithms. of : id of the question that
-    it repeats, as a further trial or in other words; None for its own id.
+    where : for messages.
+    golds : the right choice by every rule by which the log may be read, the usual rule
+        first (see ``gold_choices``). target : what the log calls right, for messages.
+    logged : by measure, 1 if the best choice by it was marked right, else 0, None if it
+        was not logged; empty for logs that have no such measure.
+    of : id of the question that it repeats, as a further trial or in other words; None
+        for its own id.
     """
 
+    where: str
     id: Any
-    scores: Floats
-    gold: int
+    choices: Choices
+    golds: Mapping[str, int]
+    target: Any = None
+    logged: Mapping[str, float | None] = field(default_factory=dict)
     of: Any = None
+
+
+# ---- parts of a line
 
 
 def question_id(value: Any, where: str) -> Any:
@@ -51,8 +83,8 @@ def log_likelihoods(values: Sequence[Any], where: str) -> list[float]:
         likelihood = float(value) if is_text or _is_number(value) else nan
         if isnan(likelihood):
             raise DataError(
-                f"{where}: log-likelihood of choice {choice} is {shown(value)}, expected"
-                " a number; evaluate it anew"
+                f"{where}: log-likelihood of choice {choice} is {shown(value)},"
+                " expected a number; evaluate it anew"
             )
         likelihoods.append(likelihood)
     return likelihoods
@@ -62,9 +94,22 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def shown(value: Any) -> str:
-    """The JSON of a value, not too long."""
-    return one_line(ValueError(json.dumps(value, default=str, ensure_ascii=False)), 40)
+def choices_of_requests(
+    likelihoods: Floats, requests: Sequence[tuple[Any, Any]]
+) -> Choices:
+    """The choices that a harness asked for, each in a request of its own.
+
+    requests : context and choice, which begins with a space; none where they are not
+    logged. To compute acc_mutual_info every choice is asked for again without a
+    context: these scores are the unconditional ones.
+    """
+    contexts = [str(context) for context, _ in requests]
+    texts = [str(choice).removeprefix(" ") for _, choice in requests]
+    half = len(requests) // 2
+    is_again = half > 1 and texts[:half] == texts[half:] and not any(contexts[half:])
+    if is_again:
+        return Choices(likelihoods[:half], texts[:half], likelihoods[half:])
+    return Choices(likelihoods, texts)
 
 
 def logged_measure(value: Any) -> float | None:
@@ -72,116 +117,38 @@ def logged_measure(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def agrees(scores: Floats, gold: int, right: float | None) -> bool:
-    """True if the gold candidate agrees with the logged correctness.
+def measures_of(record: Record) -> dict[str, float | None]:
+    """The measures of a record; None for one that is no number."""
+    measures: dict[str, float | None] = {}
+    for measure in MEASURES.values():
+        value = record.get(measure)
+        measures[measure] = float(value) if isinstance(value, int | float) else None
+    return measures
 
-    Also true if none was logged.
+
+def shown(value: Any) -> str:
+    """The JSON of a value, not too long."""
+    return one_line(ValueError(json.dumps(value, default=str, ensure_ascii=False)), 40)
+
+
+# ---- lines of one filter
+
+
+def records_of_filter(file: SourceFile) -> dict[int, Record]:
+    """Records of the file by row: all, or those of one filter where it has several.
+
+    Raises UsageError where ``--filter`` takes none of them.
     """
-    if right is None:
-        return True
-    return (right == 1) == (scores[gold] == max(scores))
-
-
-def check_logged(
-    where: str, scores: Floats, gold: int, right: float | None, measure: str
-) -> None:
-    """Raise DataError for a gold candidate that contradicts the log.
-
-    Ties count as agreement. right : logged correctness of the candidate with the
-    largest score; None if not logged.
-    """
-    if right not in (None, 0, 1):
-        raise DataError(
-            f"{where}: {measure} is {right}, expected 0 or 1: several answers count as"
-            " right here"
+    rows_by_filter: dict[str, dict[int, Record]] = {}
+    for row, record in enumerate(file.records):
+        name = str(record.get("filter", "none"))
+        rows_by_filter.setdefault(name, {})[row] = record
+    wanted = file.request.filter
+    if wanted is None and len(rows_by_filter) == 1:
+        wanted = next(iter(rows_by_filter))
+    if wanted not in rows_by_filter:
+        raise UsageError(
+            f"{file.path}: has every question once per filter; take one: --filter"
+            f" {' or '.join(rows_by_filter)}"
         )
-    if agrees(scores, gold, right):
-        return
-    is_tied = list(scores).count(max(scores)) > 1
-    if right or not is_tied:
-        best = int(np.argmax(scores))
-        raise DataError(
-            f"{where}: {measure} is {right:g}, but the largest score is candidate"
-            f" {best} and the right one {gold}; were they shuffled?"
-        )
-
-
-def normalised(
-    where: str, how: str, scores: Floats, texts: Sequence[str], base: Floats | None
-) -> Floats:
-    """Log-likelihoods per character or byte, or minus the unconditional ones (mutual).
-
-    base : the unconditional ones, None if not logged. Raises DataError for values that
-    were not logged.
-    """
-    if how in ("none", "sum"):
-        return scores
-    if how == "mutual":
-        if base is None or len(base) != len(scores):
-            raise DataError(
-                f"{where}: has no unconditional log-likelihoods, which acc_mutual_info"
-                " logs"
-            )
-        return [score - other for score, other in zip(scores, base, strict=True)]
-    sizes = list(map(len, texts))
-    if how == "bytes":
-        sizes = [len(text.encode()) for text in texts]
-    if len(sizes) != len(scores) or not all(sizes):
-        raise DataError(
-            f"{where}: lacks the texts of the choices that --normalize {how} needs"
-        )
-    return [score / size for score, size in zip(scores, sizes, strict=True)]
-
-
-def table_of_questions(
-    path: Path,
-    format: str,
-    questions: Sequence[Question],
-    task: str,
-    request: ImportRequest,
-) -> Table:
-    """Rows with logits, labels, ids and group (the task) of questions.
-
-    Repeats of a question are a unit. Raises DataError for ids that occur twice with the
-    same scores.
-    """
-    if not request.drop_duplicates:
-        _refuse_copies(path, questions)
-    if all(isinstance(question.id, int) for question in questions):
-        questions = sorted(questions, key=lambda question: question.id)
-    are_numbers = all(_is_plain_number(question.id) for question in questions)
-    rows: list[dict[str, Any]] = []
-    for question in questions:
-        row_id = question.id if are_numbers else text_of(question.id)
-        row: dict[str, Any] = {"logits": list(question.scores), "labels": question.gold}
-        row |= {"ids": row_id, "group": task}
-        row["unit"] = text_of(row_id if question.of is None else question.of)
-        rows.append(row)
-    return Table(path, format, {}, records=without_lone_units(rows))
-
-
-def without_lone_units(rows: Sequence[Record]) -> Sequence[Record]:
-    """The rows; where no two have the same unit, they have none."""
-    if len({row["unit"] for row in rows}) < len(rows):
-        return rows
-    fewer = []
-    for row in rows:
-        fewer.append({name: cell for name, cell in row.items() if name != "unit"})
-    return fewer
-
-
-def _is_plain_number(value: Any) -> bool:
-    """True for a number that an array of ids can hold; some ids are hashes."""
-    return isinstance(value, int | float) and abs(value) < LARGEST_ID
-
-
-def _refuse_copies(path: Path, questions: Sequence[Question]) -> None:
-    scores_by_id: dict[Any, list[float]] = {}
-    for question in questions:
-        scores = list(question.scores)
-        if scores_by_id.get(question.id) == scores:
-            raise DataError(
-                f"{path}: id {question.id!r} occurs twice with the same scores; was a"
-                " second run appended?"
-            )
-        scores_by_id[question.id] = scores
+    return rows_by_filter[wanted]

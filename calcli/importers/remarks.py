@@ -35,6 +35,12 @@ def remark(sentence: str) -> None:
         sentences.append(sentence)
 
 
+def remark_left_out(name: str, n_left_out: int, n: int, what: str) -> None:
+    """Remark that some rows of a file, if any, were left out, and what they are."""
+    if n_left_out:
+        remark(f"{name}: {n_left_out} of {n} {what}: left out")
+
+
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
     """Turn any error of a reader on a broken file into a DataError of one line.

@@ -12,7 +12,8 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.json_columns import columns_of_records
 from calcli.importers.positions import reduced
-from calcli.importers.remarks import remark
+from calcli.importers.questions import question_id
+from calcli.importers.remarks import remark, remark_left_out
 from calcli.importers.table import Table
 from calcli.importers.token_classes import (
     ABOVE_ZERO,
@@ -21,7 +22,7 @@ from calcli.importers.token_classes import (
     by_token,
     of_classes,
 )
-from calcli.io.cells import words
+from calcli.io.cells import text_of, words
 from calcli.numerics import AnyArray
 
 
@@ -51,6 +52,7 @@ class Answer:
     """One response.
 
     id : of the row, or None. more : values of further columns by name (labels, group).
+    n_choices : choices of the question, which letters name; 0 where it has none.
     """
 
     where: str
@@ -58,20 +60,32 @@ class Answer:
     text: str
     positions: Sequence[Position]
     more: Mapping[str, Any] = field(default_factory=dict)
+    n_choices: int = 0
 
 
 def positions_of(logprobs: Any, where: str) -> list[Position]:
-    """Parse ``choices[i].logprobs``: of chats (``content``) or legacy (columns)."""
+    """Parse ``choices[i].logprobs``: of chats (``content``) or legacy (columns).
+
+    Raises DataError for others, and where all tokens are numbers.
+    """
     if not isinstance(logprobs, Mapping):
         return []
     try:
         if logprobs.get("content"):
-            return _positions_of_chat(logprobs["content"])
-        return _positions_of_completion(logprobs)
+            positions = _positions_of_chat(logprobs["content"])
+        else:
+            positions = _positions_of_completion(logprobs)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise DataError(
             f"{where}: logprobs are not as servers write them: {problem!r}"
         ) from None
+    are_numbers = [position.token.startswith("token_id:") for position in positions]
+    if positions and all(are_numbers):
+        raise DataError(
+            f"{where}: tokens are numbers; run the server without"
+            " return_tokens_as_token_ids"
+        )
+    return positions
 
 
 def _positions_of_chat(content: Sequence[Mapping[str, Any]]) -> list[Position]:
@@ -104,6 +118,11 @@ def _position(token: Any, logprob: Any, top: Mapping[str, Any]) -> Position:
             raise ValueError(f"a log-probability above 0 at {token!r}")
     likely = {other: value for other, value in known.items() if value > UNLIKELY}
     return Position(str(token), float(logprob), likely)
+
+
+def answer_id(value: Any, where: str) -> str | None:
+    """Text of the id of an answer; None where it has none. Raises DataError."""
+    return None if value is None else text_of(question_id(value, where))
 
 
 def table_of_answers(
@@ -195,11 +214,7 @@ def _class_rows(
             f"{path.name}: {n_lacking} of {len(kept)} rows lack a class among the tokens"
             " listed, which got its upper bound"
         )
-    if n_without:
-        remark(
-            f"{path.name}: {n_without} of {len(answers)} answers list no class: left"
-            " out"
-        )
+    remark_left_out(path.name, n_without, len(answers), "answers list no class")
     return ClassRows(kept, np.array(rows))
 
 

@@ -341,7 +341,21 @@ def test_samples_of_inspect_with_other_numbers_of_choices_wait_for_a_word(tmp_pa
         match=r"has samples with \[3, 4\] choices; take one number: --choices N",
     ):
         bring(path, tmp_path / "o.h5")
-    assert bring(path, tmp_path / "o.h5", choices=4)[0]["logits"].shape == (1, 4)
+    arrays, notes = bring(path, tmp_path / "o.h5", choices=4)
+    assert arrays["logits"].shape == (1, 4)
+    assert "1 of 2 rows, those with 4 choices, were taken (--choices)" in notes
+    with pytest.raises(UsageError, match=r"--choices 5: .* has rows with 3, 4 choices"):
+        bring(path, tmp_path / "o.h5", choices=5)
+
+
+def test_tokens_of_inspect_that_are_numbers_are_said_to_be(tmp_path):
+    """They were said to be shuffled choices."""
+    sample = one_sample(0, "A")
+    answer = {"token": "token_id:7", "logprob": -0.1, "top_logprobs": []}
+    sample["output"]["choices"][0]["logprobs"] = {"content": [answer]}
+    path = eval_file(tmp_path / "a.eval", [sample])
+    with pytest.raises(DataError, match="without return_tokens_as_token_ids"):
+        bring(path, tmp_path / "o.h5")
 
 
 def test_inspect_without_choices_is_confidences_and_without_log_probabilities_nothing(
@@ -522,6 +536,45 @@ def test_letters_that_helm_let_generate_become_confidences(tmp_path):
     arrays, _ = bring(run / "per_instance_stats.json", tmp_path / "o.h5")
     np.testing.assert_allclose(arrays["confidence"], 0.25 + 0.5 * (Y == 1))
     assert "unit" not in arrays
+    with pytest.raises(UsageError, match="--choices is for .*; read was helm-letters"):
+        bring(run, tmp_path / "o.h5", choices=4)
+
+
+@pytest.mark.parametrize("more", [{}, {"reference_index": 0}])
+def test_requests_of_helm_without_a_result_are_left_out_and_said(tmp_path, more):
+    """They were left out without a word."""
+    tokens = [{"text": " word 0", "logprob": -0.5}]
+    completion = {"text": " A", "logprob": -0.5, "tokens": tokens}
+    references = [{"output": {"text": "word 0"}, "tags": ["correct"]}]
+    states = []
+    for i in range(4):
+        state = {
+            "instance": {"id": f"id{i}", "references": references},
+            "output_mapping": {"A": "word 0"},
+            "result": {"completions": [completion]},
+        }
+        states.append(state | more)
+    if more:  # a second reference for each
+        references.append({"output": {"text": "word 1"}, "tags": []})
+        tokens_of_second = [{"text": " word 1", "logprob": -0.7}]
+        second = {"completions": [{**completion, "tokens": tokens_of_second}]}
+        states += [
+            {**state, "reference_index": 1, "result": second} for state in states
+        ]
+    for state in states:
+        if state["instance"]["id"] == "id1":
+            del state["result"]
+    path = tmp_path / "scenario_state.json"
+    path.write_text(json.dumps({"request_states": states}))
+    arrays, notes = bring(path, tmp_path / "o.h5")
+    assert [one.decode() for one in arrays["ids"]] == ["id0", "id2", "id3"]
+    n = 2 if more else 1
+    assert f"{n} of {4 * n} requests have no result: left out" in notes
+    for state in states:
+        state.pop("result", None)
+    path.write_text(json.dumps({"request_states": states}))
+    with pytest.raises(DataError, match="has no request with a result"):
+        bring(path, tmp_path / "o.h5")
 
 
 def test_trials_and_perturbations_of_helm_are_a_unit(tmp_path):

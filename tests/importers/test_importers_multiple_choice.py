@@ -56,6 +56,14 @@ def test_log_likelihoods_are_logits_and_the_task_is_the_group(tmp_path):
     assert "the target as an index; acc agrees in every row" in imported["notes"]
 
 
+def test_what_the_gold_was_checked_with_is_said(tmp_path):
+    """The first row alone said it of all."""
+    some = [RECORDS[0], *({**row, "acc": None} for row in RECORDS[1:])]
+    assert "; acc agrees where logged" in bring(tmp_path, some)["notes"]
+    none = [{**row, "acc": None} for row in RECORDS]
+    assert "; no acc was logged to check with" in bring(tmp_path, none)["notes"]
+
+
 def test_log_likelihoods_per_character_and_minus_the_unconditional(tmp_path):
     per_char = bring(tmp_path, RECORDS, normalize="chars")["logits"]
     assert np.allclose(per_char, np.array(LLS) / [2, 4, 1])
@@ -246,17 +254,18 @@ def test_lighteval_details(tmp_path):
     ]
     source = tmp_path / "details_arc_2025.parquet"
     parquet.write_table(pyarrow.Table.from_pylist(rows), source)
-    for normalize, expected in (
-        ("none", LLS),
-        ("mutual", np.add(LLS, [1, 1, 0.5])),
-        ("chars", np.array(LLS) / [3, 2, 2]),
+    for normalize, words, expected in (
+        ("none", " of the choices", LLS),
+        ("mutual", " minus the unconditional ones of", np.add(LLS, [1, 1, 0.5])),
+        ("chars", " per char of the choices", np.array(LLS) / [3, 2, 2]),
     ):
-        import_scores(
+        report = import_scores(
             [source],
             tmp_path / "out.h5",
             ImportRequest(normalize=normalize),
             force=True,
         )
+        assert f"logits are the log-probabilities{words}" in " ".join(report.notes)
         with h5py.File(tmp_path / "out.h5") as file:
             assert np.allclose(file["logits"], expected)
             assert file["labels"][()].tolist() == GOLD

@@ -1,1 +1,1 @@
-"""Readers of logs of evaluation harnesses: plug-ins, declared in pyproject.toml."""
+"""Readers of logs of evaluation harnesses: where each keeps questions and answers."""

@@ -1,21 +1,18 @@
 """Details files of lighteval: a Parquet table with the log-probability of every choice."""
 
-from pathlib import Path
 from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
+from calcli.importers.question_tables import table_of_questions
 from calcli.importers.questions import (
+    Choices,
     Question,
-    check_logged,
     log_likelihoods,
     logged_measure,
-    normalised,
     question_id,
-    table_of_questions,
 )
 from calcli.importers.readers.parquet import read_parquet, read_table
-from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Record, Table
 
@@ -38,26 +35,21 @@ def read_lighteval(file: SourceFile) -> Table:
     leading space), or subtracts the unconditioned ones (mutual). Raises DataError for
     generative tasks, several right choices, and rows that contradict their acc.
     """
-    path = file.path
-    request = file.request
     rows = read_table(file).to_pylist()
     if not rows or not ("model_response" in rows[0] or "pred_logits" in rows[0]):
         return read_parquet(file)
     questions = []
     for number, row in enumerate(rows):
-        questions.append(_question(row, number, path, request.normalize))
-    first = rows[0].get("doc") or rows[0]
-    task = str(first.get("task_name") or path.stem.removeprefix("details_"))
-    remark(
-        f"{path.name}: logits are the log-probabilities of the choices, labels"
-        " gold_index; acc agrees where logged"
-    )
-    return table_of_questions(path, "lighteval", questions, task, request)
+        questions.append(_question(row, number, f"{file.path}: row {number}"))
+    doc = rows[0].get("doc") or rows[0]
+    task = str(doc.get("task_name") or file.path.stem.removeprefix("details_"))
+    scores = "log-probabilities"
+    normalize = file.request.normalize
+    return table_of_questions(file, "lighteval", questions, task, scores, normalize)
 
 
-def _question(row: Record, number: int, path: Path, normalize: str) -> Question:
-    """The question of a row, checked. Older files have no structs: the row is both."""
-    where = f"{path}: row {number}"
+def _question(row: Record, number: int, where: str) -> Question:
+    """The question of a row. Older files have no structs: the row is all of them."""
     doc = row.get("doc") or row
     response = row.get("model_response") or {}
     logged = _flat(response.get("logprobs") if response else row.get("pred_logits"))
@@ -67,21 +59,20 @@ def _question(row: Record, number: int, path: Path, normalize: str) -> Question:
             f"{where}: has {len(logged)} log-probabilities, {len(texts)} choices; is"
             " the task generative?"
         )
-    likelihoods = log_likelihoods(logged, where)
+    unconditioned = _flat(response.get("unconditioned_logprobs"))
+    choices = Choices(log_likelihoods(logged, where), texts, unconditioned)
     gold = _flat(doc.get("gold_index"))
-    if len(gold) != 1 or not 0 <= gold[0] < len(likelihoods):
+    if len(gold) != 1 or not 0 <= gold[0] < len(logged):
         raise DataError(
             f"{where}: gold_index is {doc.get('gold_index')}, expected one choice of"
-            f" {len(likelihoods)}"
+            f" {len(logged)}"
         )
-    right = int(gold[0])
-    unconditioned = _flat(response.get("unconditioned_logprobs"))
-    scores = normalised(where, normalize, likelihoods, texts, unconditioned)
+    golds = {"gold_index": int(gold[0])}
     measures = row.get("metric") or row.get("metrics") or {}
     acc = logged_measure(measures.get("acc"))
-    check_logged(where, likelihoods, right, acc, "acc")
     doc_id = number if doc.get("id") in (None, "") else doc["id"]
-    return Question(question_id(doc_id, f"{where}: id"), scores, right)
+    question = question_id(doc_id, f"{where}: id")
+    return Question(where, question, choices, golds, logged={"acc": acc})
 
 
 def _flat(value: Any) -> list[Any]:

@@ -6,45 +6,18 @@ from calcli.errors import DataError
 from calcli.importers.answer_classes import with_classes
 from calcli.importers.formats import reader
 from calcli.importers.names import role_of
-from calcli.importers.questions import question_id
-from calcli.importers.remarks import remark
+from calcli.importers.nested import are_all
+from calcli.importers.remarks import remark_left_out
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Record, Table
-from calcli.importers.token_answers import Answer, positions_of, table_of_answers
-from calcli.io.cells import text_of
+from calcli.importers.token_answers import (
+    Answer,
+    answer_id,
+    positions_of,
+    table_of_answers,
+)
 
 KEYS_OF_CHOICE = {"message", "text", "logprobs"}
-
-
-def _id_of(record: Record, where: str) -> str | None:
-    """Id of a line: its ``custom_id``, else its ``id``; None if it has neither."""
-    for name in ("custom_id", "id"):
-        value = record.get(name)
-        if value is not None and value != "":
-            return text_of(question_id(value, f"{where}: {name}"))
-    return None
-
-
-def _body(record: Record) -> Record | None:
-    """Completion in a line of a batch, in the user's own wrapper, or by itself.
-
-    None for other records.
-    """
-    response = record.get("response")
-    inner = response.get("body") if isinstance(response, dict) else None
-    for body in (inner, response, record):
-        if isinstance(body, dict) and _are_choices(body.get("choices")):
-            return body
-    return None
-
-
-def _are_choices(choices: Any) -> bool:
-    """True for a list of answers, by the keys of the first."""
-    if not isinstance(choices, list) or not choices:
-        return False
-    if not all(isinstance(choice, dict) for choice in choices):
-        return False
-    return not KEYS_OF_CHOICE.isdisjoint(choices[0])
 
 
 @reader(
@@ -71,22 +44,36 @@ def read_openai(file: SourceFile) -> Table:
     path = file.path
     request = file.request
     answers = []
-    n_failed = 0
     for row, record in enumerate(file.records):
         body = _body(record)
-        if body is None:
-            n_failed += 1
-        else:
+        if body is not None:
             wrapper = {} if body is record else record
             answers.append(_answer(body, wrapper, f"{path}: row {row}"))
     if not (request.class_names or request.confidence):
         request = with_classes(path, answers, request)
-    if n_failed:
-        remark(
-            f"{path.name}: {n_failed} of {len(file.records)} lines have no answer: left"
-            " out"
-        )
+    n_rows = len(file.records)
+    remark_left_out(path.name, n_rows - len(answers), n_rows, "lines have no answer")
     return table_of_answers(path, "openai", answers, request)
+
+
+def _body(record: Record) -> Record | None:
+    """Completion in a line of a batch, in the user's own wrapper, or by itself.
+
+    None for other records.
+    """
+    response = record.get("response")
+    inner = response.get("body") if isinstance(response, dict) else None
+    for body in (inner, response, record):
+        if isinstance(body, dict) and _are_choices(body.get("choices")):
+            return body
+    return None
+
+
+def _are_choices(choices: Any) -> bool:
+    """True for a list of answers, by the keys of the first."""
+    if not isinstance(choices, list) or not choices or not are_all(dict, choices):
+        return False
+    return not KEYS_OF_CHOICE.isdisjoint(choices[0])
 
 
 def _answer(body: Record, wrapper: Record, where: str) -> Answer:
@@ -103,15 +90,18 @@ def _answer(body: Record, wrapper: Record, where: str) -> Answer:
             " had; generate one with logprobs=true, top_logprobs=20"
         )
     positions = positions_of(choice.get("logprobs"), where)
-    are_numbers = [position.token.startswith("token_id:") for position in positions]
-    if positions and all(are_numbers):
-        raise DataError(
-            f"{where}: tokens are numbers; run the server without"
-            " return_tokens_as_token_ids"
-        )
     text = choice.get("text") or (choice.get("message") or {}).get("content") or ""
     gold = {}
     for name, value in wrapper.items():
         if role_of(name) == "labels" and isinstance(value, str | int):
             gold[name] = value
     return Answer(where, _id_of(wrapper, where), str(text), positions, gold)
+
+
+def _id_of(record: Record, where: str) -> str | None:
+    """Id of a line: its ``custom_id``, else its ``id``; None if it has neither."""
+    for name in ("custom_id", "id"):
+        value = record.get(name)
+        if value is not None and value != "":
+            return answer_id(value, f"{where}: {name}")
+    return None
