@@ -35,6 +35,14 @@ def table_of_rows(file: Path, format: str, rows: Sequence[Record]) -> Table:
     return Table(file, format, columns_of_records(file, rows))
 
 
+def rows_of_columns(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Rows of columns of one length, by their names."""
+    rows = []
+    for cells in zip(*columns.values(), strict=True):
+        rows.append(dict(zip(columns, cells, strict=True)))
+    return rows
+
+
 def with_class_names(table: Table, names: Sequence[str]) -> Table:
     """The table with names of the classes, unless none are known or it has such."""
     if not names or "class_names" in table.columns:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.json_columns import rows_of_columns
 from calcli.importers.records import NUMBER_LISTS, WORD_LISTS, with_columns
 from calcli.importers.table import Column, Table
 from calcli.io.cells import is_blank
@@ -27,10 +28,8 @@ def with_printed_objects(table: Table, request: ImportRequest) -> Table:
             printed[name] = cells
     if not printed:
         return table
-    rows = []
-    for values in zip(*printed.values(), strict=True):
-        rows.append(dict(zip(printed, values, strict=True)))
-    made = with_columns(replace(table, records=rows, columns={}), request)
+    printed_rows = rows_of_columns(printed)
+    made = with_columns(replace(table, records=printed_rows, columns={}), request)
     others = {}
     for name, column in table.columns.items():
         if name not in printed:

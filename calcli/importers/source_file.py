@@ -3,6 +3,7 @@
 import json
 import zipfile
 from codecs import getincrementaldecoder
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -122,6 +123,21 @@ class SourceFile:
         lines = self.head.decode("utf-8-sig", errors="ignore").splitlines()
         is_cut = len(self.head) < self.size and len(lines) > 1
         return lines[:-1] if is_cut else lines
+
+    @property
+    def first_line(self) -> str:
+        """First line of a text that is not empty, among its first bytes."""
+        return next(filter(str.strip, self.first_lines), "")
+
+    def lines(self, n_above: int = 0) -> Iterator[tuple[str, str]]:
+        """Lines of a text that are not empty, each after its place for messages.
+
+        n_above : lines at the beginning that are left out.
+        """
+        with self.path.open(encoding="utf-8-sig") as lines:
+            for number, line in enumerate(lines, start=1):
+                if number > n_above and line.strip():
+                    yield f"{self.path}: line {number}", line.rstrip("\r\n")
 
     @property
     def is_json(self) -> bool:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -344,6 +345,20 @@ class Mapped:
         self.shape, self.ndim = first.shape, first.ndim
         self._is_bfloat16 = is_bfloat16(first.dtype, declared)
         self.dtype = np.dtype(np.float32) if self._is_bfloat16 else first.dtype
+
+    @classmethod
+    def at(
+        cls,
+        path: Path,
+        name: str,
+        dtype: np.dtype[Any],
+        offset: int,
+        shape: tuple[int, ...],
+    ) -> "Mapped":
+        """Make one of the values that begin at a byte of a file."""
+        return cls(
+            partial(np.memmap, path, dtype, "r", offset=offset, shape=shape), path, name
+        )
 
     def __len__(self) -> int:
         return self.shape[0]

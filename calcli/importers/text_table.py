@@ -13,6 +13,7 @@ from pathlib import Path
 
 from calcli.errors import DataError, blaming
 from calcli.importers.names import are_ours
+from calcli.importers.remarks import remark
 from calcli.io.cells import is_number
 
 MOST_COMMENTS = 50
@@ -46,6 +47,26 @@ class Opening:
     separator: str
     n_skipped: int
     has_names_above: bool = False
+
+    @property
+    def counts_columns(self) -> bool:
+        """True for names 0, 1, …, k-1, as pandas writes them; row names have none."""
+        names = [cell for cell in self.cells if cell]
+        return len(names) > 1 and names == list(map(str, range(len(names))))
+
+    @property
+    def header(self) -> list[str] | None:
+        """The names of the columns; None where the first line is a row of the table."""
+        if is_data(self.cells) and not self.counts_columns:
+            return None
+        return self.cells
+
+    @property
+    def has_names(self) -> bool:
+        """True for names that say more than the place of a column."""
+        if self.header is None:
+            return False
+        return "" in self.cells or not self.counts_columns
 
 
 def refuse_doubles(path: Path, names: Sequence[str]) -> None:
@@ -93,6 +114,22 @@ def read_opening(path: Path) -> Opening:
             if len(names) == len(cells):
                 return Opening(names, separator, n_skipped, has_names_above=True)
     return Opening(cells, separator, n_skipped)
+
+
+def remark_ends(path: Path, opening: Opening) -> None:
+    """Remark on lines above the table, and on a last line that is cut off."""
+    with path.open("rb") as file:
+        file.seek(-1, 2)
+        if file.read(1) not in b"\r\n":
+            remark(f"{path.name}: the last line has no line end; is the file complete?")
+    if not opening.n_skipped:
+        return
+    lines = "first line is no row"
+    if opening.n_skipped > 1:
+        lines = f"first {opening.n_skipped} lines are no rows"
+    if opening.has_names_above:
+        lines += ", the names of the columns in it"
+    remark(f"{path.name}: the {lines}")
 
 
 def _count_skipped(lines: Sequence[str]) -> int:

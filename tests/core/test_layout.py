@@ -1,9 +1,11 @@
 """The shape of the project: which way imports point, and what starting up may load."""
 
 import ast
+import io
 import json
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -206,6 +208,41 @@ def test_functions_take_few_parameters(path):
         assert count <= MOST_PARAMETERS or part(path) == "api", (
             f"{path.name}: {node.name} has {count} parameters"
         )
+
+
+MOST_LINES_OF_A_READER = 80
+READERS = PACKAGE / "importers" / "readers"
+
+
+def n_code_lines(text):
+    """Number of lines with code: without empty ones, comments and docstrings."""
+    strings = {tokenize.STRING, tokenize.NEWLINE}
+    numbers = set()
+    statement = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.COMMENT, tokenize.NL, tokenize.INDENT):
+            continue
+        if token.type in (tokenize.DEDENT, tokenize.ENDMARKER):
+            continue
+        statement.append(token)
+        if token.type == tokenize.NEWLINE:
+            is_docstring = {part.type for part in statement} == strings
+            for part in statement if not is_docstring else ():
+                numbers.update(range(part.start[0], part.end[0] + 1))
+            statement = []
+    return len(numbers)
+
+
+def test_lines_of_code_are_counted_without_comments_and_docstrings():
+    text = '"""Title.\n\nMore."""\n\n# why\ndef f(a):\n    """What."""\n    return [\n        a,\n    ]\n'
+    assert n_code_lines(text) == 4
+
+
+@pytest.mark.parametrize("path", sorted(READERS.rglob("*.py")), ids=lambda p: p.name)
+def test_a_format_is_a_short_file(path):
+    """What several formats share, and what turns tables, stands beneath the readers."""
+    count = n_code_lines(path.read_text(encoding="utf-8"))
+    assert count <= MOST_LINES_OF_A_READER, f"{path.name} has {count} lines of code"
 
 
 def loaded_by(*arguments, cwd):

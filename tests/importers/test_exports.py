@@ -757,6 +757,29 @@ def test_a_broken_line_of_an_export_is_named(run, name):
     assert refused.code == 3 and message in refused.line, refused.line
 
 
+@pytest.mark.parametrize("tool", ["mallet", "fasttext"])
+def test_a_label_that_stands_twice_in_a_line_is_refused(run, tool):
+    """One of its two scores would be lost; the line is numbered as in the file."""
+    rows = [["row", "cat", "0.75", "dog", "0.25"]] * N
+    rows[6] = ["row", "cat", "0.5", "cat", "0.5"]
+    lines = ["\t".join(row) for row in rows]
+    if tool == "fasttext":
+        lines = [f"__label__{a} {p} __label__{b} {q}" for _, a, p, b, q in rows]
+    Path("lines.txt").write_text("\n\n".join(lines) + "\n")
+    refused = run("evaluate", "lines.txt")
+    assert refused.code == 3 and "line 13: expected" in refused.line, refused.line
+    assert "pairs of a label" in refused.line
+
+
+def test_an_empty_line_of_parameters_is_above_the_rows_of_tsml(run):
+    tsml()
+    above, _, below = Path("testResample0.csv").read_text().split("\n", 2)
+    Path("testResample0.csv").write_text(f"{above}\n\n{below}")
+    done = run("evaluate", "testResample0.csv", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["results"][0]["n"] == N
+
+
 def test_features_of_libsvm_are_no_probabilities(run):
     """``1 1:0.3 2:0.9`` is a label with features."""
     rows = [f"{Y[i] + 1} 1:{z[0]} 2:{z[1]} 3:{z[2]}" for i, z in enumerate(Z)]

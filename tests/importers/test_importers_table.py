@@ -16,7 +16,7 @@ def parser(request, monkeypatch):
     """Every table is read both ways."""
     if request.param == "pyarrow":
         pytest.importorskip("pyarrow")
-        monkeypatch.setattr("calcli.importers.readers.csv_table.LARGE", 0)
+        monkeypatch.setattr("calcli.importers.large_text_table.LARGE", 0)
 
 
 def table(tmp_path, text, name="t.csv", **ask):
@@ -329,7 +329,7 @@ def test_lists_in_cells_are_scores(tmp_path, cell):
 def test_wide_tables_are_read_without_pyarrow(tmp_path, monkeypatch):
     """20 rows of 100 000 columns took pyarrow 2.1 GiB and 20 s."""
     monkeypatch.setattr(
-        "calcli.importers.readers.csv_table._by_pyarrow",
+        "calcli.importers.large_text_table._by_pyarrow",
         lambda *_: pytest.fail("pyarrow was asked"),
     )
     values = np.arange(2 * 5000).reshape(2, 5000) / 8

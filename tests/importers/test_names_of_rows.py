@@ -9,7 +9,7 @@ import pytest
 from imports import bring
 
 from calcli.errors import DataError
-from calcli.importers.readers import csv_table
+from calcli.importers import large_text_table
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -267,14 +267,14 @@ def test_a_large_table_names_its_rows_as_a_small_one(monkeypatch, tmp_path, out)
         "unit": repeated(["true", "false"]),
     }
     path = write(tmp_path / "a.csv", columns)
-    monkeypatch.setattr(csv_table, "LARGE", 0)
+    monkeypatch.setattr(large_text_table, "LARGE", 0)
     imported = bring(path, out)
     assert {name: texts(imported[name]) for name in columns} == columns
-    monkeypatch.setattr(csv_table, "LARGE", 1 << 40)
+    monkeypatch.setattr(large_text_table, "LARGE", 1 << 40)
     small = bring(path, out)
     assert all(texts(small[name]) == cells for name, cells in columns.items())
     write(tmp_path / "a.csv", {"unit": [i // 2 if i != 5 else None for i in range(N)]})
-    monkeypatch.setattr(csv_table, "LARGE", 0)
+    monkeypatch.setattr(large_text_table, "LARGE", 0)
     with pytest.raises(DataError, match="row 5 is empty, expected the unit"):
         bring(path, out)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.records import Ranks
+from calcli.importers.label_scores import scores_by_label
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 
@@ -26,11 +26,8 @@ def read_fasttext(file: SourceFile) -> Table:
     ``paste`` puts it there.
     """
     rows: list[dict[str, Any]] = []
-    with file.path.open(encoding="utf-8-sig") as lines:
-        for number, line in enumerate(lines, start=1):
-            words = line.split()
-            if words:
-                rows.append(_row(words, f"{file.path}: line {number}"))
+    for where, line in file.lines():
+        rows.append(_row(line.split(), where))
     return Table(file.path, "fasttext", {}, records=rows)
 
 
@@ -41,12 +38,8 @@ def _row(words: list[str], where: str) -> dict[str, Any]:
     if is_labelled:
         row["label"] = words[0].removeprefix(PREFIX)
         words = words[1:]
-    names = [word.removeprefix(PREFIX) for word in words[::2]]
-    try:
-        probabilities = [float(word) for word in words[1::2]]
-        row["probs"] = Ranks(zip(names, probabilities, strict=True))
-    except ValueError:
-        raise DataError(
-            f"{where}: expected pairs of a label and its probability"
-        ) from None
-    return row
+    labels = [word.removeprefix(PREFIX) for word in words[::2]]
+    probs = scores_by_label(labels, words[1::2])
+    if probs is None:
+        raise DataError(f"{where}: expected pairs of a label and its probability")
+    return {**row, "probs": probs}

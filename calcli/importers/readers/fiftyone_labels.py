@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from calcli.errors import DataError
+from calcli.importers.classifications import are_predictions
 from calcli.importers.formats import reader
 from calcli.importers.json_columns import table_of_rows
 from calcli.importers.source_file import SourceFile
@@ -58,10 +59,10 @@ def read_fiftyone_labels(file: SourceFile) -> Table:
         name = _name(fields["label"], file.json["classes"], where)
         row = {"ids": image, "name": name, "confidence": fields.get("confidence")}
         rows.append(row)
-    are_predictions = all(row["confidence"] is not None for row in rows)
+    have_confidences = are_predictions(rows)
     for row in rows:
         name = row.pop("name")
-        if are_predictions:
+        if have_confidences:
             row["predicted_label"] = name
         else:
             del row["confidence"]

@@ -1,18 +1,20 @@
 """Responses of KServe and Triton (protocol V2): tensors as flat lists with a shape."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.json_columns import table_of_rows, with_class_names
+from calcli.importers.json_arrays import array_of_shape
+from calcli.importers.json_columns import (
+    rows_of_columns,
+    table_of_rows,
+    with_class_names,
+)
 from calcli.importers.names import role_of
-from calcli.importers.predicted_names import names_by_place
+from calcli.importers.predicted_names import names_in_columns
 from calcli.importers.source_file import SourceFile
-from calcli.importers.table import Column, Record, Table
+from calcli.importers.table import Record, Table
 from calcli.numerics import AnyArray
 
 TENSOR = {"name", "shape", "datatype", "data"}
@@ -60,7 +62,7 @@ def read_kserve(file: SourceFile) -> Table:
     for name, column in table.columns.items():
         if name.partition(".")[0] not in file.records[0]:
             outputs.append(column)
-    return with_class_names(table, _class_names(outputs))
+    return with_class_names(table, names_in_columns(outputs))
 
 
 def _rows_of(record: Record, where: str) -> list[dict[str, Any]]:
@@ -77,47 +79,12 @@ def _rows_of(record: Record, where: str) -> list[dict[str, Any]]:
                 f"{where}: two outputs are named {name!r}; every output needs a name of"
                 " its own"
             )
-        tensors[name] = _tensor(output, f"{where}: output {name!r}")
+        place = f"{where}: output {name!r}"
+        tensors[name] = array_of_shape(output["data"], output["shape"], place)
     if len(set(map(len, tensors.values()))) > 1:
         raise DataError(f"{where}: outputs have different numbers of rows")
-    beside = {}
-    if response is not record:
-        beside = {key: cell for key, cell in record.items() if cell is not response}
-    lists = [tensor.tolist() for tensor in tensors.values()]
-    rows = []
-    for cells in zip(*lists, strict=True):
-        rows.append({**dict(zip(tensors, cells, strict=True)), **beside})
-    return rows
-
-
-def _tensor(output: Mapping[str, Any], where: str) -> AnyArray:
-    """Array of an output, a row first. Raises DataError."""
-    try:
-        shape = [int(size) for size in output["shape"]]
-        flat = np.array(output["data"])
-    except (TypeError, ValueError):
-        raise DataError(f"{where} is no tensor") from None
-    if not shape or flat.size != math.prod(shape):
-        raise DataError(f"{where} has {flat.size} values for shape {shape}")
-    return flat.reshape(shape)
-
-
-def _class_names(outputs: Sequence[Column]) -> Sequence[str]:
-    """Names of the classes, of an output of words and one of scores.
-
-    None are known unless every place of the largest score goes with one word, and every class is
-    predicted.
-    """
-    arrays = []
-    for column in outputs:
-        if column.cells != "other" and column.empty_row is None:
-            arrays.append(column.values())
-    words = [array for array in arrays if array.dtype.kind == "U"]
-    scores = [array for array in arrays if array.dtype.kind == "f" and array.ndim == 2]
-    if len(words) != 1 or len(scores) != 1 or words[0].size != len(scores[0]):
-        return ()
-    names = names_by_place(scores[0], words[0].ravel().tolist())
-    k = scores[0].shape[1]
-    if names is None or len(set(names.values())) < k:
-        return ()
-    return [names[place] for place in range(k)]
+    rows = rows_of_columns({name: array.tolist() for name, array in tensors.items()})
+    if response is record:
+        return rows
+    beside = {key: cell for key, cell in record.items() if cell is not response}
+    return [{**row, **beside} for row in rows]

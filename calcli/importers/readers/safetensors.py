@@ -85,9 +85,8 @@ def _load(file: SourceFile, name: str, about: Mapping[str, Any], base: int) -> A
     where = f"{file.path}: tensor {name!r}"
     type_name = str(about["dtype"])[:20]
     if type_name not in TYPES:
-        raise DataError(
-            f"{where} has type {type_name}, expected one of {', '.join(TYPES)}"
-        )
+        expected = ", ".join(TYPES)
+        raise DataError(f"{where} has type {type_name}, expected one of {expected}")
     dtype = np.dtype(TYPES[type_name])
     shape = tuple(int(length) for length in about["shape"])
     first, last = (int(offset) for offset in about["data_offsets"])
@@ -99,8 +98,5 @@ def _load(file: SourceFile, name: str, about: Mapping[str, Any], base: int) -> A
         )
     if first == last:
         return np.empty(shape, dtype)
-    open_map = partial(
-        np.memmap, file.path, dtype, "r", offset=base + first, shape=shape
-    )
-    raw = Mapped(open_map, file.path, name)
+    raw = Mapped.at(file.path, name, dtype, base + first, shape)
     return bfloat16_to_float32(raw[...]) if type_name == "BF16" else raw

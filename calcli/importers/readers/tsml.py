@@ -34,24 +34,20 @@ def read_tsml(file: SourceFile) -> Table:
     After an empty cell come the probabilities, after another one times and notes.
     """
     rows: list[dict[str, Any]] = []
-    with file.path.open(encoding="utf-8-sig") as lines:
-        for number, line in enumerate(lines, start=1):
-            if number <= LINES_ABOVE or not line.strip():
-                continue
-            where = f"{file.path}: line {number}"
-            row = _row(line, where)
-            rows.append(row)
-            if len(row["probs"]) != len(rows[0]["probs"]):
-                raise DataError(
-                    f"{where}: {len(row['probs'])} probabilities, expected"
-                    f" {len(rows[0]['probs'])} as in the first row"
-                )
+    for where, line in file.lines(LINES_ABOVE):
+        row = _row(line, where)
+        rows.append(row)
+        if len(row["probs"]) != len(rows[0]["probs"]):
+            raise DataError(
+                f"{where}: {len(row['probs'])} probabilities, expected"
+                f" {len(rows[0]['probs'])} as in the first row"
+            )
     return table_of_rows(file.path, "tsml", rows)
 
 
 def _row(line: str, where: str) -> dict[str, Any]:
     try:
-        actual, predicted, _, *rest = line.rstrip("\r\n").split(",")
+        actual, predicted, _, *rest = line.split(",")
         scores = list(takewhile(bool, rest))
         return {
             "probs": list(map(float, scores)),

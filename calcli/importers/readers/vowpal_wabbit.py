@@ -6,7 +6,7 @@ from typing import Any
 from calcli.errors import DataError
 from calcli.importers.formats import reader
 from calcli.importers.json_columns import table_of_rows, with_class_names
-from calcli.importers.readers.mallet import is_distribution
+from calcli.importers.label_scores import is_distribution
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 
@@ -36,7 +36,7 @@ def _are_distributions(file: SourceFile) -> bool:
         places = sorted(map(int, row["probs"]))
         if places != list(range(places[0], places[0] + len(places))):
             return False
-        if not is_distribution(row["probs"].values()):
+        if not is_distribution(row["probs"]):
             return False
     return True
 
@@ -56,10 +56,8 @@ def read_vowpal_wabbit(file: SourceFile) -> Table:
     them is the tag of the example.
     """
     rows = []
-    with file.path.open(encoding="utf-8-sig") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                rows.append(_row(line, f"{file.path}: line {number}"))
+    for where, line in file.lines():
+        rows.append(_row(line, where))
     classes = sorted(rows[0]["probs"], key=int)
     fields = ["probs"]
     for name in ("labels", "ids"):
