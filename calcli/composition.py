@@ -154,10 +154,9 @@ class Composition(Calibrator):
         """The options of every stage."""
         split: list[Options] = []
         for i, method in enumerate(cls.classes):
-            values = {
-                name: getattr(options, attribute(i, name))
-                for name in method.Options.__struct_fields__
-            }
+            values = {}
+            for name in method.Options.__struct_fields__:
+                values[name] = getattr(options, attribute(i, name))
             split.append(method.Options(**values))
         return tuple(split)
 
@@ -168,19 +167,16 @@ class Composition(Calibrator):
 
     @classmethod
     def resolve_options(cls, options: Any, k: int) -> Any:
-        explicit = [
-            method.resolve_options(stage_options, k)
-            for _, method, stage_options in cls.parts(options)
-        ]
+        explicit = []
+        for _, method, stage_options in cls.parts(options):
+            explicit.append(method.resolve_options(stage_options, k))
         return msgspec.structs.replace(options, **_by_attribute(explicit))
 
     @classmethod
     def moves_predictions(cls, options: Any) -> bool:
         first = last_restoring([method.laws for method in cls.classes])
-        return any(
-            method.moves_predictions(stage_options)
-            for _, method, stage_options in cls.parts(options)[first:]
-        )
+        stages = cls.parts(options)[first:]
+        return any(method.moves_predictions(own) for _, method, own in stages)
 
     @classmethod
     def check_options(cls, options: Any) -> None:

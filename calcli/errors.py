@@ -53,7 +53,7 @@ class CalcliError(Exception):
             parts.append(self.advice)
             if self.no_command:
                 parts.append(f"no command is proposed, as {self.no_command}")
-        return "; ".join(part for part in parts if part)
+        return "; ".join(filter(None, parts))
 
     @property
     def message(self) -> str:

@@ -21,7 +21,7 @@ from calcli.decisions.partial_pooling import (
     fit_type,
 )
 from calcli.errors import DataError, FitError
-from calcli.folds import RowHashes, clusters_of_units, dealt, joined, keyed
+from calcli.folds import RowHashes, clusters_of_units, dealt, keyed
 from calcli.importers.open_any_file import logs_once, open_rows
 from calcli.io.artifact import Artifact, FitRecord, Link
 from calcli.io.bundle import (
@@ -34,10 +34,11 @@ from calcli.io.locate import Layout
 from calcli.io.question_artifact import QuestionMap, QuestionsArtifact, map_of_artifact
 from calcli.io.row_facts import facts_of
 from calcli.io.rows_seen import sketch
+from calcli.items import picked, places
 from calcli.methods.platt import PlattScaling
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.collect import summarise
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray, joined_fields
 from calcli.registry import method, parse_options
 from calcli.statistics.units import Units
 from calcli.zeros import Zeros
@@ -131,10 +132,7 @@ def opened_questions(
             opened.append(rows)
             context.progress("questions read", number, len(names))
         units = units_with_folds(opened, context.seed)
-        yield [
-            _question_data(rows, units_of_rows)
-            for rows, units_of_rows in zip(opened, units, strict=True)
-        ]
+        yield list(map(_question_data, opened, units))
 
 
 def cross_fits(
@@ -144,41 +142,41 @@ def cross_fits(
 
     The whole of a fit is done anew without the fold: the pooling, and the choice.
     """
-    calibrators: dict[str, list[Calibrator]] = {
-        question.name: [] for question in questions
-    }
+    calibrators: dict[str, list[Calibrator]] = {}
     for fold in range(OUTER_FOLDS):
-        for answer_type in TYPES:
-            of_type = [
-                question for question in questions if question.type == answer_type
-            ]
-            if not of_type:
-                continue
-            kept = [
-                np.flatnonzero(question.folds % OUTER_FOLDS != fold)
-                for question in of_type
-            ]
-            fit = fit_type(
-                [
-                    question.data.part(rows)
-                    for question, rows in zip(of_type, kept, strict=True)
-                ],
-                [
-                    question.folds[rows]
-                    for question, rows in zip(of_type, kept, strict=True)
-                ],
-            )
+        for of_type in _by_type(questions):
+            fit = _fit_without(fold, of_type)
             for place, question in enumerate(of_type):
                 _, calibrator = _named_calibrator(question, fit.theta[place])
                 counted = calibrator.counting(_zeros(question.rows))
-                calibrators[question.name].append(counted)
+                calibrators.setdefault(question.name, []).append(counted)
         context.progress("cross-fitting", fold + 1, OUTER_FOLDS)
-    return {
-        question.name: CrossFit(
-            calibrators[question.name], question.folds % OUTER_FOLDS
-        )
-        for question in questions
-    }
+    fits = {}
+    for question in questions:
+        outer_folds = question.folds % OUTER_FOLDS
+        fits[question.name] = CrossFit(calibrators[question.name], outer_folds)
+    return fits
+
+
+def _by_type(questions: Sequence[QuestionData]) -> list[list[QuestionData]]:
+    """The questions of every type that there is."""
+    groups = []
+    for answer_type in TYPES:
+        of_type = [question for question in questions if question.type == answer_type]
+        if of_type:
+            groups.append(of_type)
+    return groups
+
+
+def _fit_without(fold: int, questions: Sequence[QuestionData]) -> TypeFit:
+    """Fit the maps of the questions of a type without a fold of the records."""
+    data = []
+    folds = []
+    for question in questions:
+        rows = np.flatnonzero(question.folds % OUTER_FOLDS != fold)
+        data.append(question.data.part(rows))
+        folds.append(question.folds[rows])
+    return fit_type(data, folds)
 
 
 def fit_questions(questions: Sequence[QuestionData], context: Context) -> FittedLog:
@@ -187,14 +185,9 @@ def fit_questions(questions: Sequence[QuestionData], context: Context) -> Fitted
         raise FitError("no question has labels, which a fit needs")
     maps: dict[str, QuestionMap] = {}
     done: dict[str, QuestionFit] = {}
-    for answer_type in TYPES:
-        of_type = [question for question in questions if question.type == answer_type]
-        if not of_type:
-            continue
-        fit = fit_type(
-            [question.data for question in of_type],
-            [question.folds for question in of_type],
-        )
+    for of_type in _by_type(questions):
+        data = [question.data for question in of_type]
+        fit = fit_type(data, [question.folds for question in of_type])
         for place, question in enumerate(of_type):
             calibrator = _named_calibrator(question, fit.theta[place])
             artifact = _artifact(question, fit, place, calibrator, context)
@@ -207,7 +200,7 @@ def fit_questions(questions: Sequence[QuestionData], context: Context) -> Fitted
             done[question.name] = _question_fit(question, fit, place)
     order = [question.name for question in questions]
     record = _record_of_log(questions, [maps[name] for name in order])
-    artifact_of_log = QuestionsArtifact.of({name: maps[name] for name in order}, record)
+    artifact_of_log = QuestionsArtifact.of(picked(maps, order), record)
     return FittedLog(artifact_of_log, [done[name] for name in order])
 
 
@@ -220,10 +213,10 @@ def _refuse_several_models(rows: BundleRows) -> None:
             rows.beside_at(column, 0, rows.n).astype("U"), return_counts=True
         )
         if len(models) > 1:
-            listing = ", ".join(
-                f"{model} ({count})"
-                for model, count in zip(models, counts, strict=True)
-            )
+            parts = []
+            for model, count in zip(models, counts, strict=True):
+                parts.append(f"{model} ({count})")
+            listing = ", ".join(parts)
             raise DataError(
                 f"{rows.name}: answers of {len(models)} models, {listing}; a calibrator"
                 " is for one: fit the records of one, or all with --again"
@@ -252,7 +245,7 @@ def units_with_folds(questions: Sequence[BundleRows], seed: int) -> list[RowUnit
     """
     names = list(map(_unit_names, questions))
     distinct = dict.fromkeys(chain(*names))
-    number_of = {name: number for number, name in enumerate(distinct)}
+    number_of = places(distinct)
     numbers = []
     counted_numbers = []
     hashes = []
@@ -265,7 +258,7 @@ def units_with_folds(questions: Sequence[BundleRows], seed: int) -> list[RowUnit
         counted_numbers.append(number[counted])
         hashes.append(replace(of_rows, whole=of_rows.whole ^ of_question))
     units = Units.of(np.concatenate(counted_numbers))
-    together = joined(hashes)
+    together = joined_fields(hashes)
     cluster, key = clusters_of_units(units, together, N_FOLDS, (together.level,))
     fold_of_cluster = dealt(keyed(key, seed), np.bincount(cluster), N_FOLDS)
     fold_of_number = np.zeros(len(distinct), dtype=np.int64)
@@ -294,7 +287,7 @@ def _hash_of_text(text: str) -> int:
 
 def _question_data(rows: BundleRows, units: RowUnits) -> QuestionData:
     """Read the rows of a question."""
-    log_p = np.concatenate([block.z for block in rows.blocks()])
+    log_p = rows.z()
     labels = rows.labels_at(0, rows.n)
     question_type = rows.text_attribute(QUESTION_TYPE)
     name = _name_of(rows)
@@ -411,11 +404,10 @@ def _record_of_log(
 ) -> FitRecord:
     """Record of the fit as a whole."""
     upstream: tuple[Link, ...] = questions[0].rows.upstream
-    unchanged = [
-        question.name
-        for question, entry in zip(questions, maps, strict=True)
-        if entry.method == "identity"
-    ]
+    unchanged = []
+    for question, entry in zip(questions, maps, strict=True):
+        if entry.method == "identity":
+            unchanged.append(question.name)
     warnings = []
     if unchanged:
         listing = ", ".join(unchanged[:6])

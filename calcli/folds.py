@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.block import Block
-from calcli.numerics import BoolArray, FloatArray, IntArray, in_column, row_max
+from calcli.numerics import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    in_column,
+    joined_fields,
+    row_max,
+)
 from calcli.rows import Rows
 from calcli.statistics.units import Units
 
@@ -65,25 +72,17 @@ class RowHashes:
         The first walk takes a row's scores for a set. Rows that are alike by it may
         differ in which class has which score, which the second walk tells.
         """
-        hashes = joined(list(rows.each(hashes_of_block)))
+        hashes = joined_fields(list(rows.each(hashes_of_block)))
         repeated = np.flatnonzero(is_repeated(hashes.scores))
         if rows.kind == "confidence" or len(repeated) == 0:
             return hashes
         total = np.zeros(rows.k, dtype=np.uint64)
         np.add.at(total, rows.labels(), scrambled(hashes.whole))
         work = partial(hashes_of_block, class_keys=scrambled(total))
-        by_class = joined(list(rows.take(repeated).each(work)))
+        by_class = joined_fields(list(rows.take(repeated).each(work)))
         hashes.scores[repeated] = by_class.scores
         hashes.whole[repeated] = by_class.whole
         return hashes
-
-
-def joined(parts: list[RowHashes]) -> RowHashes:
-    """Join the hashes of consecutive rows."""
-    scores = np.concatenate([part.scores for part in parts])
-    whole = np.concatenate([part.whole for part in parts])
-    level = np.concatenate([part.level for part in parts])
-    return RowHashes(scores, whole, level)
 
 
 def is_repeated(hashes: Hashes) -> BoolArray:

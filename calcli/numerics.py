@@ -3,11 +3,15 @@
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from functools import wraps
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 AnyArray = NDArray[Any]
 BoolArray = NDArray[np.bool_]
@@ -34,6 +38,16 @@ YEAR_FIRST = re.compile("(19|20)[0-9]{2}([^0-9]|$)")
 STORE_ITEMS = 1 << 15  # numbers converted at once: they stay in a core's cache
 
 F = TypeVar("F", bound=Callable[..., Any])
+Part = TypeVar("Part", bound="DataclassInstance")
+
+
+def joined_fields(parts: Sequence[Part]) -> Part:
+    """One dataclass of arrays of several, their values one after the other."""
+    arrays = {}
+    for field in fields(parts[0]):
+        of_parts = [getattr(part, field.name) for part in parts]
+        arrays[field.name] = np.concatenate(of_parts)
+    return type(parts[0])(**arrays)
 
 
 def overridable(function: F) -> F:

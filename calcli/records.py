@@ -45,12 +45,14 @@ def as_json(value: Any) -> Any:
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if dataclasses.is_dataclass(value):
-        names = [field.name for field in dataclasses.fields(value)]
-        return {name: as_json(getattr(value, name)) for name in names}
+        record = {}
+        for field in dataclasses.fields(value):
+            record[field.name] = as_json(getattr(value, field.name))
+        return record
     if isinstance(value, Mapping):
         return {name: as_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [as_json(item) for item in value]
+        return list(map(as_json, value))
     return value.tolist() if hasattr(value, "tolist") else value
 
 

@@ -159,12 +159,10 @@ def _restored_after_moving(
     stages: list[tuple[str, Options]],
 ) -> list[tuple[str, Options]]:
     """Stages with ``keep`` after the last that moves predictions, or ``auto`` told to."""
-    moving = [
-        place
-        for place, (stage, stage_options) in enumerate(stages)
-        if method(stage).moves_predictions(stage_options)
-    ]
-    last = moving[-1]
+    last = 0
+    for place, (stage, stage_options) in enumerate(stages):
+        if method(stage).moves_predictions(stage_options):
+            last = place
     stage, stage_options = stages[last]
     if stage == "auto":
         keeping = msgspec.structs.replace(stage_options, keep_argmax=True)
@@ -195,8 +193,9 @@ def of_stages(stages: list[tuple[str, Options]]) -> tuple[str, Options]:
     """Name and options of the method with these stages."""
     if len(stages) == 1:
         return stages[0]
-    name = "+".join(stage for stage, _ in stages)
-    return name, joint_options(method(name), [options for _, options in stages])
+    names, options = zip(*stages, strict=True)
+    name = "+".join(names)
+    return name, joint_options(method(name), options)
 
 
 def split_list(text: str, by: str = ",") -> list[str]:
@@ -215,7 +214,7 @@ def split_list(text: str, by: str = ",") -> list[str]:
             parts.append("")
         else:
             parts[-1] += character
-    return [part for part in map(str.strip, parts) if part]
+    return list(filter(None, map(str.strip, parts)))
 
 
 def settings_of(texts: Iterable[str], where: str) -> dict[str, str]:
@@ -225,7 +224,7 @@ def settings_of(texts: Iterable[str], where: str) -> dict[str, str]:
     """
     settings: dict[str, str] = {}
     for text in texts:
-        name, equals, value = (part.strip() for part in text.partition("="))
+        name, equals, value = map(str.strip, text.partition("="))
         if not (name and equals):
             raise UsageError(f"{where}{text}: expected NAME=VALUE, e.g. {where}bins=20")
         if name in settings:

@@ -217,6 +217,10 @@ class Rows(ABC):
             )
         return [self.transforms.index(spec) for spec in specs]
 
+    def z(self) -> FloatArray:
+        """All scores as logits or logarithms of probabilities, (n, k)."""
+        return np.concatenate([block.z for block in self.blocks()])
+
     @abstractmethod
     def labels(self) -> IntArray:
         """All labels, (n,) int64."""

@@ -8,11 +8,11 @@ from typing import Any, get_type_hints
 
 def common_fields(settings: type, values: Any) -> dict[str, Any]:
     """Values of the fields of ``settings`` that ``values`` has too, by name."""
-    return {
-        field.name: getattr(values, field.name)
-        for field in fields(settings)
-        if hasattr(values, field.name)
-    }
+    common = {}
+    for field in fields(settings):
+        if hasattr(values, field.name):
+            common[field.name] = getattr(values, field.name)
+    return common
 
 
 def command_words(options: Any) -> tuple[tuple[str, ...], ...]:

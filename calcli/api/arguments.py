@@ -29,6 +29,7 @@ from calcli.io.validate import (
     check_shape,
     score_kind,
 )
+from calcli.items import are_all
 from calcli.numerics import AnyArray
 from calcli.registry import held_to
 from calcli.rows import SCORE_KINDS, ArrayRows, Rows, ScoreKind
@@ -130,7 +131,7 @@ def open_scores(
     units : (n,) for arrays; for bundles the name of a dataset.
     """
     sources = scores if isinstance(scores, list | tuple) else [scores]
-    if sources and all(isinstance(name, str | PathLike) for name in sources):
+    if sources and are_all(str | PathLike, sources):
         if labels is not None:
             raise DataError(
                 f"{sources[0]}: a bundle brings its own labels; leave labels out"

@@ -207,7 +207,9 @@ def junit(
         f'<testsuite name="calcli evaluate" tests="{len(outcomes)}"'
         f' failures="{failures}">',
     ]
-    properties = [line for result in results for line in _junit_properties(result)]
+    properties: list[str] = []
+    for result in results:
+        properties += _junit_properties(result)
     if properties:
         lines += ["  <properties>", *properties, "  </properties>"]
     for outcome in outcomes:

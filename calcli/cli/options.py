@@ -304,7 +304,10 @@ class ReadingSeveral(Reading):
     @cached_property
     def expanded(self) -> list[str]:
         """The bundles that the names stand for. Raises DataError."""
-        return [bundle for name in self.given for bundle in self.expand(name)]
+        bundles: list[str] = []
+        for name in self.given:
+            bundles += self.expand(name)
+        return bundles
 
     def expand(self, name: str) -> list[str]:
         """Expand a name into bundles, with absolute paths for the workers of a cluster.

@@ -20,14 +20,13 @@ def metrics_sentence(artifact: Artifact) -> str:
         if name == "ece" and (after[name] or 0.0) < BY_CONSTRUCTION:
             then = "0 by construction"
         parts.append(f"{called} {number(before[name])} -> {then}")
-    losses = [
-        float(row["nll"])
-        for row in artifact.fit.details.get("auto", {}).get("table", ())
-        if "nll" in row
-    ]
-    held_out = (
-        f"; best candidate, held out: NLL {number(min(losses))}" if losses else ""
-    )
+    losses = []
+    for row in artifact.fit.details.get("auto", {}).get("table", ()):
+        if "nll" in row:
+            losses.append(float(row["nll"]))
+    held_out = ""
+    if losses:
+        held_out = f"; best candidate, held out: NLL {number(min(losses))}"
     return f"In-sample: {', '.join(parts)}{held_out}."
 
 

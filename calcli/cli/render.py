@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TextIO
 from unicodedata import east_asian_width
 
 from calcli.io.harmless import HIDDEN, finite, harmless_cell
+from calcli.items import has_any
 
 LONGEST_LINE = 2000
 """Characters of an error; what a file or a user wrote may be far longer."""
@@ -300,7 +301,12 @@ def _has_lone_surrogates(text: str) -> bool:
     return len(text.encode(errors="ignore")) < len(all_bytes)
 
 
-IN_JSON = {code: f"\\u{code:04x}" for code in (*range(127, 160), *HIDDEN)}
+def _escapes(codes: Iterable[int], form: str) -> dict[int, str]:
+    """Escape of every character, by its code."""
+    return {code: form.format(code) for code in codes}
+
+
+IN_JSON = _escapes((*range(127, 160), *HIDDEN), "\\u{:04x}")
 """Escapes of characters that JSON allows and a terminal obeys.
 
 They are in strings only, as all else is ASCII.
@@ -311,8 +317,8 @@ They are in strings only, as all else is ASCII.
 
 
 Cell = str | float | int | None
-CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
-CONTROL |= {code: f"\\u{code:04x}" for code in HIDDEN}
+CONTROL = _escapes((*range(32), *range(127, 160)), "\\x{:02x}")
+CONTROL |= _escapes(HIDDEN, "\\u{:04x}")
 # Bytes of a file's name that are no UTF-8.
 CONTROL |= {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)}
 NAMED = {
@@ -351,8 +357,8 @@ class Table(NamedTuple):
         """True for every column of numbers alone, which is aligned right."""
         aligned = []
         for column in range(len(self.columns)):
-            has_words = any(isinstance(row[column], str) for row in self.rows)
-            aligned.append(not has_words)
+            cells = [row[column] for row in self.rows]
+            aligned.append(not has_any(str, cells))
         return aligned
 
     @property
@@ -393,7 +399,9 @@ class Table(NamedTuple):
 
     def only(self, places: Sequence[int]) -> "Table":
         """The table with some columns only."""
-        rows = [[row[place] for place in places] for row in self.rows]
+        rows = []
+        for row in self.rows:
+            rows.append([row[place] for place in places])
         return Table([self.columns[place] for place in places], rows)
 
 
@@ -457,7 +465,7 @@ def folded(lines: Sequence[Sequence[str]]) -> list[list[str]]:
 
 def _text(table: Table) -> str:
     left = [place for place, right in enumerate(table.right) if not right]
-    return "".join(f"{line}\n" for line in table_lines(table.lines, left))
+    return "\n".join([*table_lines(table.lines, left), ""])
 
 
 def _rich(table: Table, out: TextIO) -> str:
@@ -487,12 +495,22 @@ def _rich(table: Table, out: TextIO) -> str:
 
 
 def _markdown(table: Table) -> str:
-    rule = ["---:" if right else "---" for right in table.right]
-    cells = []
-    for line in table.lines:
-        cells.append([MARKDOWN.sub(r"\\\g<0>", cell) for cell in line])
-    cells.insert(1, rule)
-    return "".join(f"| {' | '.join(row)} |\n" for row in cells)
+    rule = []
+    for right in table.right:
+        rule.append("---:" if right else "---")
+    head, *body = table.lines
+    lines = [_markdown_row(map(_in_markdown, head)), _markdown_row(rule)]
+    for row in body:
+        lines.append(_markdown_row(map(_in_markdown, row)))
+    return "\n".join([*lines, ""])
+
+
+def _in_markdown(cell: str) -> str:
+    return MARKDOWN.sub(r"\\\g<0>", cell)
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _latex(table: Table) -> str:
@@ -502,7 +520,9 @@ def _latex(table: Table) -> str:
     for line in table.lines:
         cells = [cell.translate(escapes) for cell in line]
         lines.append(" & ".join(cells) + r" \\")
-    columns = "".join("r" if right else "l" for right in table.right)
+    columns = ""
+    for right in table.right:
+        columns += "r" if right else "l"
     parts = [
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
@@ -522,7 +542,7 @@ def _csv(table: Table) -> str:
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for row in (table.columns, *table.rows):
-        writer.writerow([_csv_cell(cell) for cell in row])
+        writer.writerow(map(_csv_cell, row))
     return text.getvalue()
 
 

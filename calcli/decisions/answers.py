@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from calcli.items import are_all
+
 AnswerType = Literal["yes/no", "choice", "score"]
 Path = tuple[str | int, ...]
 Pairs = tuple[tuple[str, ...], tuple[float, ...]]
@@ -66,6 +68,9 @@ QUESTION_FIELDS = ("question", "question_id", "question_name", "task")
 TYPE_FIELDS = ("type", "primitive", "question_type", "task")
 NAMES_OF_YES = frozenset(("yes", "true", "y"))
 NAMES_OF_NO = frozenset(("no", "false", "n"))
+
+LEVEL = re.compile("[0-9]{1,4}")
+"""A level as an option."""
 
 NEVER_SCORES = re.compile(
     r"(?i)(.*[_.])?(confidence|latency|cost|tokens?|price|usage|seconds|ms|duration"
@@ -207,7 +212,7 @@ def is_label_word(name: str) -> bool:
 def _are_labels(value: Mapping[str, Any], path: Path) -> bool:
     """True for whole numbers by question under a name of labels: ``{"spam": 1}``."""
     has_name = any(isinstance(key, str) and is_label_word(key) for key in path)
-    return has_name and all(isinstance(number, int) for number in value.values())
+    return has_name and are_all(int, value.values())
 
 
 def is_measure(name: str) -> bool:
@@ -330,8 +335,8 @@ def _options_beside(numbers: Sequence[Any], parent: Mapping[str, Any]) -> Sequen
         options = parent.get(key)
         if not isinstance(options, list) or len(options) != len(numbers):
             continue
-        if all(isinstance(option, str | int | bool) for option in options):
-            return [text_of_option(option) for option in options]
+        if are_all(str | int | bool, options):
+            return list(map(text_of_option, options))
     return ()
 
 
@@ -400,7 +405,7 @@ def yes_place(options: Sequence[str]) -> int | None:
     """Place of yes among yes and no, in any spelling and order; None for others."""
     if len(options) != 2:
         return None
-    first, second = (option.strip().lower() for option in options)
+    first, second = map(str.lower, map(str.strip, options))
     if first in NAMES_OF_YES and second in NAMES_OF_NO:
         return 0
     if second in NAMES_OF_YES and first in NAMES_OF_NO:
@@ -425,12 +430,11 @@ def level_key(option: str) -> tuple[bool, float, str]:
 
 def are_levels(options: Sequence[str]) -> bool:
     """True for the numbers of levels, 0 or 1 to the last, in any order."""
-    if not all(re.fullmatch("[0-9]{1,4}", option) for option in options):
+    if not all(map(LEVEL.fullmatch, options)):
         return False
     numbers = sorted(map(int, options))
-    return numbers[0] in (0, 1) and numbers == list(
-        range(numbers[0], numbers[0] + len(numbers))
-    )
+    first = numbers[0]
+    return first in (0, 1) and numbers == list(range(first, first + len(numbers)))
 
 
 def _legend(
@@ -443,11 +447,12 @@ def _legend(
     """Texts of the levels in the order of the options; empty if not given."""
     legend = value.get("legend")
     if isinstance(legend, Mapping):
-        texts = {str(level): str(text) for level, text in legend.items()}
-        if not all(option in texts for option in options):  # levels by text
-            texts = {text: level for level, text in texts.items()}
-        if all(option in texts for option in options):
-            return tuple(texts[option] for option in options)
+        levels = list(map(str, legend.keys()))
+        texts = list(map(str, legend.values()))
+        for names, others in ((levels, texts), (texts, levels)):
+            text_of = dict(zip(names, others, strict=True))
+            if text_of.keys() >= set(options):
+                return tuple(map(text_of.__getitem__, options))
     entries = value.get(key)
     if isinstance(entries, list) and all(map(_has_label, entries)):
         return tuple(str(entry["label"]) for entry in entries)

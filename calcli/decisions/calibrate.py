@@ -244,17 +244,15 @@ class AnswerCalibrator:
         return DataError(f"{where}: {message}; {advice}")
 
 
+HASHED = ("method", "n_classes", "class_names", "params")
+"""Entries of a map that its hash is of."""
+
+
 def sha256_of(entries: Mapping[str, Any]) -> str:
     """Hash of the maps of an artifact, without the records of the fits."""
-    maps = {
-        name: [
-            entry["method"],
-            entry["n_classes"],
-            entry["class_names"],
-            entry["params"],
-        ]
-        for name, entry in entries.items()
-    }
+    maps = {}
+    for name, entry in entries.items():
+        maps[name] = [entry[key] for key in HASHED]
     text = json.dumps(maps, sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -284,11 +284,10 @@ class LabelSearch:
                 return path
         if named:
             return named[0]
-        proven = [
-            path
-            for path, fit in fits.items()
-            if fit.is_whole and not fit.is_prediction and _may_be_label(path)
-        ]
+        proven = []
+        for path, fit in fits.items():
+            if fit.is_whole and not fit.is_prediction and _may_be_label(path):
+                proven.append(path)
         if len(proven) > 1:
             listing = ", ".join(map(shown, proven))
             first = shown(proven[0])

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, cast
 import msgspec
 
 from calcli.errors import DataError, one_line
+from calcli.items import are_all
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 GZIP = b"\x1f\x8b"
@@ -153,4 +154,4 @@ def _whole(path: Path) -> list[Record]:
 def _are_objects(value: Any) -> bool:
     if not isinstance(value, list) or not value:
         return False
-    return all(isinstance(item, dict) for item in value)
+    return are_all(dict, value)

@@ -105,7 +105,7 @@ def whole(request: Request) -> Panels:
     if request.layout == "overlay":
         panels = _overlaid(request, curves)
     else:
-        are_versions_of_one = len(_bundles(request)) == 1 and len(curves) > 1
+        are_versions_of_one = len(request.bundles) == 1 and len(curves) > 1
         if are_versions_of_one and request.title is None:
             title = request.sets[0].bundle
         panels = _side_by_side(request, curves, are_versions_of_one)
@@ -121,14 +121,9 @@ class DrawnCurve:
     curve: Curve
 
 
-def _bundles(request: Request) -> list[str]:
-    """Names of the bundles, each once."""
-    return list(dict.fromkeys(measured.bundle for measured in request.sets))
-
-
 def _overlaid(request: Request, curves: Sequence[DrawnCurve]) -> list[Panel]:
     """A panel per bundle and quantity; of bundles with one set each, one per quantity."""
-    bundles = _bundles(request)
+    bundles = request.bundles
     are_models = len(bundles) == len(request.sets) > 1
     names = [f"{len(bundles)} bundles"] if are_models else bundles
     panels = []
@@ -152,11 +147,11 @@ def _side_by_side(
     request: Request, curves: Sequence[DrawnCurve], are_versions_of_one: bool
 ) -> list[Panel]:
     """A panel for each curve, named by bundle and calibrator as far as these differ."""
-    bundles = _bundles(request)
+    bundles = request.bundles
     are_many = len(bundles) > FEW_BUNDLES
     short_names = distinct(bundles) if are_many else bundles
     short = dict(zip(bundles, short_names, strict=True))
-    labels = {measured.label for measured in request.sets}
+    labels = request.calibrators
     panels = []
     for drawn in curves:
         label = drawn.measured.label
@@ -185,7 +180,7 @@ def _with_quantity(title: str, quantity: Quantity, request: Request) -> str:
 
 def _joined(parts: Sequence[str]) -> str:
     """Parts of a title, without empty ones."""
-    return ", ".join(part for part in parts if part)
+    return ", ".join(filter(None, parts))
 
 
 def parts_of(request: Request) -> list[RowSubset]:

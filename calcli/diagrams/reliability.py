@@ -117,7 +117,10 @@ class Diagram(Figure):
     @property
     def in_panels(self) -> list[tuple[Panel, Curve]]:
         """All curves, each with its panel."""
-        return [(panel, curve) for panel in self.panels for curve in panel.curves]
+        in_panels = []
+        for panel in self.panels:
+            in_panels += [(panel, curve) for curve in panel.curves]
+        return in_panels
 
     @property
     def curves(self) -> list[Curve]:

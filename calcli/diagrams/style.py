@@ -55,16 +55,26 @@ class Request:
         """Title: as requested, else the name of the bundle, or the number of bundles."""
         if self.title is not None:
             return self.title
-        bundles = list({measured.bundle for measured in self.sets})
+        bundles = self.bundles
         return bundles[0] if len(bundles) == 1 else f"{len(bundles)} bundles"
+
+    @property
+    def bundles(self) -> list[str]:
+        """Names of the bundles, each once."""
+        return list(dict.fromkeys(measured.bundle for measured in self.sets))
+
+    @property
+    def calibrators(self) -> list[str]:
+        """What the sets are called by their calibrators, each once."""
+        return list(dict.fromkeys(measured.label for measured in self.sets))
 
     @property
     def labels(self) -> list[str]:
         """Names of the sets: of the bundle where there are several, and of the
         calibrator where that differs.
         """
-        has_bundles = len({measured.bundle for measured in self.sets}) > 1
-        has_calibrators = len({measured.label for measured in self.sets}) > 1
+        has_bundles = len(self.bundles) > 1
+        has_calibrators = len(self.calibrators) > 1
         labels = []
         for measured in self.sets:
             if has_bundles and has_calibrators:

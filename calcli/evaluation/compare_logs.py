@@ -24,6 +24,7 @@ from calcli.evaluation.question_thresholds import (
 )
 from calcli.evaluation.scores import measured
 from calcli.io.bundle import BundleRows
+from calcli.items import places, present
 from calcli.metrics.collect import collect, predicted
 from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
@@ -60,7 +61,7 @@ class ModelAnswers:
         return cls(
             name=rows.name,
             classes=classes_of(rows),
-            log_p=np.concatenate([block.z for block in rows.blocks()]),
+            log_p=rows.z(),
             labels=rows.labels_at(0, rows.n),
             table=collect(rows),
             records=records_of(rows),
@@ -138,13 +139,13 @@ def compare_question(
     Raises DataError where labels differ.
     """
     baseline = baseline.in_order_of(new)
-    places = {record: row for row, record in enumerate(baseline.records)}
+    row_of = places(baseline.records)
     ours = []
     theirs = []
     for row, record in enumerate(new.records):
-        if record in places:
+        if record in row_of:
             ours.append(row)
-            theirs.append(places[record])
+            theirs.append(row_of[record])
     if not ours:
         return None
     _check_labels(new, baseline, ours, theirs)
@@ -205,7 +206,7 @@ def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
     """Holm-adjusted p-values; None stays."""
     known = [number for number, p in enumerate(p_values) if p is not None]
     adjusted: list[float | None] = [None] * len(p_values)
-    steps = holm([p for p in p_values if p is not None])
+    steps = holm(present(p_values))
     for number, step in zip(known, steps, strict=True):
         adjusted[number] = step
     return adjusted

@@ -30,6 +30,7 @@ from calcli.evaluation.cross_validation import (
     progress_of_folds,
 )
 from calcli.io.dataset import DataSet
+from calcli.items import present
 from calcli.numerics import BREAKDOWNS, AnyArray, FloatArray, IntArray
 from calcli.rows import Rows
 
@@ -107,7 +108,7 @@ def _merged(
         for name, number in prediction.counts.items():
             counts[name] = counts.get(name, 0) + number
     stated: FloatArray | None = None
-    known = [p.stated for p in predictions if p.stated is not None]
+    known = present(p.stated for p in predictions)
     if len(known) == len(predictions):
         stated = column(list(known))
     return Prediction(

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import chain
 from typing import Any
 
 from calcli.evaluation.json_output import evaluation_json
@@ -29,7 +30,7 @@ class Evaluation:
     @property
     def results(self) -> list[Result]:
         """All results in order."""
-        return [result for results in self.bundles for result in results]
+        return list(chain(*self.bundles))
 
     @property
     def verdict(self) -> str:

@@ -10,6 +10,7 @@ from calcli.exporting.graph import Graph
 from calcli.exporting.operations import OPERATIONS
 from calcli.exporting.target import Run, Written
 from calcli.io.artifact import Artifact
+from calcli.items import places
 from calcli.numerics import AnyArray
 
 SHORT = 16
@@ -93,10 +94,9 @@ def write_source(artifact: Artifact, graph: Graph) -> str:
     groups = ""
     about_group = ""
     for column, known in groups_of(artifact).items():
-        places = {name: place for place, name in enumerate(known)}
         group = ", group"
         shape = GROUP
-        groups = f"GROUPS = {places!r}\n"
+        groups = f"GROUPS = {places(known)!r}\n"
         about_group = (
             f"\ngroup : (n,) integers, GROUPS of the {column!r}; any other number is a"
             " group that the fit has not seen."

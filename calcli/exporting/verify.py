@@ -12,6 +12,7 @@ from calcli.exporting.calibrator_graph import UNSEEN, groups_of, trace
 from calcli.exporting.numpy_source import load_source, write_source
 from calcli.exporting.target import Run
 from calcli.io.artifact import Artifact
+from calcli.items import places
 from calcli.numerics import (
     AnyArray,
     BoolArray,
@@ -129,8 +130,8 @@ def compare(
         code = np.arange(len(scores)) % (len(known) + 1)
         if columns is not None:
             column = columns[name]
-            places = {group: place for place, group in enumerate(known)}
-            known_places = [places.get(group, -1) for group in column.names]
+            place_of = places(known)
+            known_places = [place_of.get(group, -1) for group in column.names]
             code = np.array(known_places, dtype=np.int64)[column.code]
         groups[name] = Codes((*known, UNSEEN), code)
     probs, label = run(scores, *(column.code for column in groups.values()))

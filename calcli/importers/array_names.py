@@ -65,8 +65,8 @@ class Name:
 @lru_cache(maxsize=1 << 16)  # every array of a file is compared with every other
 def parse_name(path: str) -> Name:
     """Parse the path of an array into its parts."""
-    parts = [part for part in path.split("/") if part not in ("", ".")] or [path]
-    *folders, base = parts
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    *folders, base = parts or [path]
     if base.startswith(OF_LABEL):
         return Name(path, tuple(folders), base, "")
     transforms_role = _role_in_transforms(folders, base)
@@ -115,6 +115,11 @@ def outcomes_by_score(paths: Collection[str]) -> dict[str, str]:
 def of_role(names: Iterable[Name], role: str) -> list[Name]:
     """The names that have a role."""
     return [name for name in names if name.role == role]
+
+
+def paths_of_role(paths: Iterable[str], role: str) -> list[str]:
+    """The paths whose names have a role."""
+    return [path for path in paths if parse_name(path).role == role]
 
 
 def _role_in_transforms(folders: Sequence[str], base: str) -> str:

@@ -22,6 +22,7 @@ from calcli.importers.text_cells import (
     words,
 )
 from calcli.importers.text_table import refuse_doubles
+from calcli.items import are_all
 from calcli.numerics import AnyArray, BoolArray
 
 TEXT = ("string", "large_string", "string_view")
@@ -91,7 +92,7 @@ def _declared_classes(metadata: Mapping[bytes, bytes]) -> dict[str, AnyArray]:
         return {}
     classes_by_column = {}
     for name, classes in declared.items():
-        if all(isinstance(word, str) for word in classes):
+        if are_all(str, classes):
             classes_by_column[name] = np.array(classes)
     return classes_by_column
 
@@ -128,7 +129,7 @@ def _written_cells(column: Any) -> Any:
 def _cells_of(column: Any) -> Cells:
     kind = str(column.type)
     if kind in TEXT:  # one text makes a column of numbers a column of texts
-        first = [str(cell) for cell in column[:CELLS_SEEN].to_pylist()]
+        first = list(map(str, column[:CELLS_SEEN].to_pylist()))
         if are_lists(first):
             return "lists"
         return "number" if mostly_numbers(first) else "text"
@@ -152,7 +153,7 @@ def _values(path: Path, name: str, column: Any) -> Any:
         column = column.cast("float64")
     if kind in TEXT:
         texts = column.to_pylist()
-        is_printed = are_lists([str(cell) for cell in texts[:CELLS_SEEN]])
+        is_printed = are_lists(list(map(str, texts[:CELLS_SEEN])))
         return read_lists(path, name, texts) if is_printed else words(texts)
     return column.to_numpy()
 
@@ -204,7 +205,7 @@ def _lengths(column: Any) -> set[int]:
     lengths: set[int] = set()
     for chunk in column.chunks:
         values = chunk.drop_null().value_lengths().to_numpy(zero_copy_only=False)
-        lengths.update(int(length) for length in np.unique(values))
+        lengths.update(np.unique(values).tolist())
     return lengths
 
 

@@ -43,6 +43,7 @@ from calcli.io.option_columns import (
 )
 from calcli.io.provenance import chain_text
 from calcli.io.writer import BundleWriter
+from calcli.items import picked, without
 from calcli.rows import ScoreKind
 
 FORMAT = "decisions"
@@ -213,7 +214,7 @@ def _may_be_places(
 
 def _labels_in(row: Mapping[str, Any], id_field: str) -> dict[str, Any]:
     """Labels of a row by question: of a line per question, or of a whole record."""
-    labels = {name: value for name, value in row.items() if name != id_field}
+    labels = without(row, [id_field])
     question = labels.pop("question", None)
     if isinstance(question, str) and len(labels) == 1:
         label = next(iter(labels.values()))
@@ -354,7 +355,7 @@ def _columns(log: Log, rows: QuestionRows, request: ImportRequest) -> dict[str, 
                 known = ", ".join(log.groups) or "none"
                 raise UsageError(f"no column is named {name!r}; there are: {known}")
         if wanted:
-            columns[role] = intersections({name: columns[name] for name in wanted})
+            columns[role] = intersections(picked(columns, wanted))
     return columns
 
 

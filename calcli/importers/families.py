@@ -42,6 +42,7 @@ from calcli.importers.text_cells import (
     words,
 )
 from calcli.io.cells import is_null
+from calcli.items import counts_up, picked, without
 from calcli.numerics import AnyArray
 
 PANDAS_LEVELS = re.compile(r"\('(\w+)', '([^']+)'\)")
@@ -75,7 +76,7 @@ def with_families(table: Table, request: ImportRequest) -> Table:
     families = find_families(columns, request)
     combined = _without_largest(families, columns)
     combined -= {*request.scores, *request.pieces}
-    alone = {name: columns[name] for name in columns if name not in combined}
+    alone = without(columns, combined)
     arrays = alone | ranks
     if not is_ours:
         families = [_in_order(family, table) for family in families]
@@ -114,7 +115,7 @@ def _names_by_predictions(
     somewhere the largest.
     """
     k = len(family.columns)
-    if k < 2 or any(columns[name].cells != "number" for name in family.columns):
+    if k < 2 or not _are_numbers(columns, family.columns):
         return None
     for name, column in columns.items():
         if column.cells != "text" or len(distinct_words(column)) != k:
@@ -133,6 +134,10 @@ def _names_by_predictions(
     return None
 
 
+def _are_numbers(columns: Columns, names: Sequence[str]) -> bool:
+    return all(columns[name].cells == "number" for name in names)
+
+
 def _plain_columns(table: Table, request: ImportRequest) -> dict[str, Column]:
     """The columns, percentages as numbers; cells may be empty if asked."""
     columns = {}
@@ -147,7 +152,7 @@ def _plain_columns(table: Table, request: ImportRequest) -> dict[str, Column]:
 
 def _take_out_index(columns: dict[str, Column], table: Table) -> None:
     """Remove the row index of pandas; one that is not 0, 1, … becomes the ids."""
-    for name in [name for name in columns if is_index(name)]:
+    for name in list(filter(is_index, columns)):
         index = columns.pop(name)
         what = f"the column {name!r}" if name else "the first column, without a name,"
         reading = "looks like an index and was left out"
@@ -198,7 +203,7 @@ def _as_words(column: Column) -> Column:
 
 def _counts_its_columns(columns: Columns) -> bool:
     """True for columns called 0, 1, 2, …"""
-    return len(columns) > 1 and list(columns) == [str(i) for i in range(len(columns))]
+    return len(columns) > 1 and counts_up(columns)
 
 
 def _array_of(
@@ -211,7 +216,7 @@ def _array_of(
     """The array of a family. That of left-over columns is checked when it is read."""
     matrix = replace(
         matrix_of(table, columns, family.columns, family.name),
-        parts={name: columns[name] for name in family.columns if name != family.name},
+        parts=without(picked(columns, family.columns), [family.name]),
         attributes=_attributes_of(family, columns),
     )
     if family.origin != "left over":
@@ -285,9 +290,8 @@ def _without_largest(
 
 
 def _take_out_largest(names: list[str], columns: dict[str, Column]) -> None:
-    largest = [name for name in names if is_largest(name)]
-    are_numbers = all(columns[name].cells == "number" for name in names)
-    if len(largest) != 1 or len(names) < 3 or not are_numbers:
+    largest = list(filter(is_largest, names))
+    if len(largest) != 1 or len(names) < 3 or not _are_numbers(columns, names):
         return
     others = [columns[name].load() for name in names if name != largest[0]]
     column = columns[largest[0]]

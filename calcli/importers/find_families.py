@@ -38,6 +38,7 @@ from calcli.importers.names import (
 )
 from calcli.importers.table import Column, Columns
 from calcli.importers.text_cells import LONGEST_WORD
+from calcli.items import counts_up
 
 WHOLE = re.compile(r"-?[0-9]{1,18}")
 
@@ -145,9 +146,8 @@ def _numbered_families(
     for stem, columns in by_stem(without_word).items():
         if stem and len(columns) > 1:
             families.append(Family(stem, columns, "numbered", _prefix(stem, columns)))
-    plain = [str(i) for i in range(len(rest)) if str(i) in rest]
-    counts_up = bool(plain) and plain[-1] == str(len(plain) - 1)
-    if counts_up and 1 < len(plain) < len(rest):
+    plain = [number for number in map(str, range(len(rest))) if number in rest]
+    if counts_up(plain) and 1 < len(plain) < len(rest):
         families.append(Family(option_for(names, plain), plain, "numbered"))
     return families
 
@@ -163,13 +163,21 @@ def _families_of_classes(columns: Columns, numeric: list[str]) -> list[Family]:
         if column.cells != "text":
             continue
         for family in _families_around(label, distinct_words(column), numeric):
-            members = set(family.columns)
-            families = [
-                other for other in families if not members >= set(other.columns)
-            ]
-            if not any(members <= set(other.columns) for other in families):
-                families.append(family)
+            families = _with_larger(families, family)
     return _with_own_names(families, list(columns))
+
+
+def _with_larger(families: Sequence[Family], family: Family) -> list[Family]:
+    """Families and one more: of two, where one has all columns of the other, the larger."""
+    members = set(family.columns)
+    kept = []
+    for other in families:
+        columns = set(other.columns)
+        if members < columns:
+            return list(families)
+        if not members >= columns:
+            kept.append(other)
+    return [*kept, family]
 
 
 def _families_of_numbers(
@@ -180,8 +188,11 @@ def _families_of_numbers(
     Every number is in a name, and every such name in the label: these are names of
     classes, no places. Columns numbered from 0 or 1 stay numbered.
     """
-    counted = [set(family.columns) for family in families if _counts_up(family)]
-    found: list[Family] = []
+    known = []
+    for family in families:
+        if _counts_up(family):
+            known.append(set(family.columns))
+    made: list[Family] = []
     for label, column in columns.items():
         if _has_other_meaning(label) or is_unit(label) or role_of(label) in COLUMNS:
             continue
@@ -191,11 +202,12 @@ def _families_of_numbers(
             inside = map(text.inside, filter(text.is_around, numeric))
             if set(words) != set(filter(WHOLE.fullmatch, inside)):
                 continue
-            if set(members) in [*counted, *(set(other.columns) for other in found)]:
+            if set(members) in known:
                 continue
+            known.append(set(members))
             name = f"{OF_LABEL}{label}"
-            found.append(Family(name, members, "classes", text.before, words, label))
-    return _with_own_names(found, list(columns))
+            made.append(Family(name, members, "classes", text.before, words, label))
+    return _with_own_names(made, list(columns))
 
 
 def _counts_up(family: Family) -> bool:

@@ -12,6 +12,7 @@ from calcli.importers.common_text import Around
 from calcli.importers.family import Family
 from calcli.importers.remarks import remark
 from calcli.importers.table import Table
+from calcli.items import counts_up
 from calcli.numerics import AnyArray, whole_number
 
 IN_PARENTHESES = Around("(", ")")
@@ -83,8 +84,7 @@ def _names_of_apply(family: Family) -> list[str] | None:
     names = [name[n_before:] for name in family.columns]
     if names == ["0"]:
         return names
-    are_places = names == [str(place) for place in range(len(names))]
-    return None if are_places else names
+    return None if counts_up(names) else names
 
 
 def read_names(table: Table, family: Family, classes: list[str]) -> AnyArray:

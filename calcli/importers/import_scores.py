@@ -110,8 +110,8 @@ def import_scores(
             arrays = Arrays({}) if source is None else source.arrays
             advised = with_advice(problem, files, request, ignored, arrays)
             raise advised.translated(settled.translated) from None
-        report.lines = [settled.translated(line) for line in report.lines]
-        report.notes = report.lines + [settled.translated(note) for note in notes]
+        report.lines = list(map(settled.translated, report.lines))
+        report.notes = report.lines + list(map(settled.translated, notes))
     return report
 
 
@@ -126,7 +126,7 @@ def with_advice(
 
     arrays : of the files, as far as they are known.
     """
-    where = ", ".join(str(path) for path in files)
+    where = ", ".join(map(str, files))
     has_gaps = any(column.empty_row is not None for column in arrays.columns.values())
     if has_gaps and not problem.option and not request.drop_missing:
         # what an empty cell hides may need no other option
@@ -221,8 +221,8 @@ def _read(
     request: ImportRequest,
 ) -> Source:
     """Read the arrays of all sources, joined as the request says."""
-    where = ", ".join(str(path) for path in paths)
-    folders = [path for path in paths if path.is_dir()]
+    where = ", ".join(map(str, paths))
+    folders = list(filter(Path.is_dir, paths))
     units = files_of_units(settled.files, folders, request)
     tables = [units] if units is not None else []
     if units is None:
@@ -272,7 +272,7 @@ def _hashes(
 ) -> list[str]:
     """A hash of every file; one for all files of a folder of units."""
     if are_units:
-        digests = "".join(file_sha256(path) for path in files)
+        digests = "".join(map(file_sha256, files))
         return [sha256(digests.encode()).hexdigest()]
     return [file_sha256(table.file) for table in tables]
 

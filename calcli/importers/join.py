@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.array_names import parse_name
+from calcli.importers.array_names import parse_name, paths_of_role
 from calcli.importers.gold import Joined
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.missing import in_order
@@ -23,6 +23,7 @@ from calcli.io.locate import natural
 from calcli.io.option_columns import OPTIONS
 from calcli.io.provenance import chain_of, words
 from calcli.io.validate import ORDERED
+from calcli.items import are_all
 from calcli.numerics import IntArray
 
 SHARD = re.compile(
@@ -47,9 +48,12 @@ def remark_shards(tables: Sequence[Table]) -> None:
     stems = [table.file.stem for table in tables]
     if len(stems) < 2 or tables[0].is_single or not all(map(SHARD.search, stems)):
         return
-    have_same_arrays = len({tuple(table.columns) for table in tables}) == 1
-    have_one_name = len({SHARD.sub("", stem) for stem in stems}) == 1
-    if have_same_arrays and have_one_name:
+    names = set()
+    names_of_arrays = set()
+    for table in tables:
+        names.add(SHARD.sub("", table.file.stem))
+        names_of_arrays.add(tuple(table.columns))
+    if len(names) == 1 and len(names_of_arrays) == 1:
         remark(
             f"{stems[0]}, {stems[1]}, … look like shards of one data set; --join makes"
             " one bundle of them"
@@ -74,12 +78,14 @@ def join_tables(tables: Sequence[Table], request: ImportRequest) -> Joined:
     _refuse_incomplete(tables)
     _refuse_members(tables, parts)
     n_padded = 0
-    if not any(parse_name(name).role == "ids" for name in parts):
+    if not paths_of_role(parts, "ids"):
         n_padded = _count_padded(parts)
     if n_padded:
         _drop_padding(tables, parts, n_padded, request)
         request = replace(request, drop_duplicates=False)
-    joined = {name: _joined(name, columns) for name, columns in parts.items()}
+    joined = {}
+    for name, columns in parts.items():
+        joined[name] = _joined(name, columns)
     _sort_by_ids(joined, len(tables))
     return Joined(joined, request)
 
@@ -107,12 +113,11 @@ def _drop_padding(
 
 def _sort_by_ids(joined: dict[str, Column], n_files: int) -> None:
     """Sort the rows of every folder by its ids, in place, where these are numbers."""
-    paths_by_folder: dict[tuple[str, ...], dict[str, str]] = {}
+    paths_by_folder: dict[tuple[str, ...], list[str]] = {}
     for path in joined:
-        name = parse_name(path)
-        paths_by_folder.setdefault(name.folder, {})[path] = name.role
-    for roles in paths_by_folder.values():
-        ids = [path for path, role in roles.items() if role == "ids"]
+        paths_by_folder.setdefault(parse_name(path).folder, []).append(path)
+    for paths in paths_by_folder.values():
+        ids = paths_of_role(paths, "ids")
         if not ids:
             remark(
                 f"{n_files} files joined in the order of their names; there are no ids"
@@ -120,10 +125,10 @@ def _sort_by_ids(joined: dict[str, Column], n_files: int) -> None:
             )
             continue
         order = None
-        if "group" not in roles.values():
+        if not paths_of_role(paths, "group"):
             order = _order_of_ids(joined[ids[0]])
         if order is not None:
-            for path in roles:
+            for path in paths:
                 joined[path] = in_order(path, joined[path], order)
             remark(f"{n_files} files joined, rows in the order of {ids[0]!r}")
 
@@ -168,17 +173,18 @@ def _common_attributes(columns: Sequence[Column]) -> dict[str, Any]:
     """What all parts say alike: that columns are levels, or options."""
     common = {}
     for name in (ORDERED, OPTIONS):
-        said = [column.attributes.get(name) for column in columns]
-        if said[0] is not None and all(value == said[0] for value in said):
-            common[name] = said[0]
+        first = columns[0].attributes.get(name)
+        if first is None:
+            continue
+        if all(column.attributes.get(name) == first for column in columns):
+            common[name] = first
     return common
 
 
 def _joined_cells(columns: Sequence[Column]) -> Any:
     """Cells of a column in several files, one after the other."""
     parts = [column.written_cells() for column in columns]
-    are_arrays = all(isinstance(cells, np.ndarray) for cells in parts)
-    if are_arrays and len({cells.dtype.kind for cells in parts}) == 1:
+    if are_all(np.ndarray, parts) and len({cells.dtype.kind for cells in parts}) == 1:
         return np.concatenate(parts)
     return list(chain(*parts))
 
@@ -206,13 +212,15 @@ def _refuse_members(tables: Sequence[Table], parts: Parts) -> None:
 
     They are members of an ensemble, not shards.
     """
-    for name, columns in parts.items():
-        if parse_name(name).role != "labels" or len(columns) < 2:
+    for name in paths_of_role(parts, "labels"):
+        if len(parts[name]) < 2:
             continue
-        first, *others = [np.atleast_1d(column.values()) for column in columns]
-        if len(first) < FEWEST_EQUAL or len(np.unique(first)) < 2:
+        first, *others = parts[name]
+        labels = np.atleast_1d(first.values())
+        if len(labels) < FEWEST_EQUAL or len(np.unique(labels)) < 2:
             continue
-        if all(np.array_equal(first, other) for other in others):
+        are_equal = partial(np.array_equal, labels)
+        if all(are_equal(np.atleast_1d(column.values())) for column in others):
             raise DataError(
                 f"{tables[1].file}: has the labels of {tables[0].file} row by row:"
                 " models or seeds on one data set, not shards; leave out --join for a"
@@ -229,15 +237,14 @@ def _count_padded(parts: Parts) -> int:
         if len(columns) < 2 or parse_name(name).role in ARRAY_ROLES:
             continue
         arrays = [np.asarray(column.load()[()]) for column in columns]
-        shape = arrays[0].shape
-        if any(array.shape != shape for array in arrays):
+        if len(set(map(np.shape, arrays))) > 1:
             continue
-        if arrays[0].dtype.kind != "f" or len(shape) != 2 or shape[0] < 2:
+        if arrays[0].dtype.kind != "f" or arrays[0].ndim != 2 or len(arrays[0]) < 2:
             continue
+        first_rows = np.stack([array[0] for array in arrays])
+        last_rows = np.stack([array[-1] for array in arrays])
         for n_padded in range(len(arrays) - 1, 0, -1):
-            first_rows = [array[0] for array in arrays[:n_padded]]
-            last_rows = [array[-1] for array in arrays[-n_padded:]]
-            if np.array_equal(last_rows, first_rows):
+            if np.array_equal(last_rows[-n_padded:], first_rows[:n_padded]):
                 return n_padded
     return 0
 
@@ -245,26 +252,31 @@ def _count_padded(parts: Parts) -> int:
 def _refuse_incomplete(tables: Sequence[Table]) -> None:
     """Raise DataError for a file without an array that the others have."""
     several = [table for table in tables if not table.is_single]
-    every_name = set(chain(*(table.columns for table in several)))
+    every_name: set[str] = set().union(*[table.columns for table in several])
     for table in several:
-        folders = {name.rpartition("/")[0] for name in table.columns}
+        folders = set(map(_folder_of, table.columns))
         for name in sorted(every_name - table.columns.keys()):
-            if name.rpartition("/")[0] in folders:
+            if _folder_of(name) in folders:
                 raise DataError(
                     f"{table.file}: has no array {name!r}, which the other files to"
                     " join have"
                 )
 
 
+def _folder_of(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
 def _concatenated(name: str, columns: Sequence[Column]) -> Any:
     """The arrays of all parts, one after the other. Raises DataError."""
     role = parse_name(name).role
     arrays = [column.load() for column in columns]
-    if {array.shape[1:] for array in arrays} == {(), (1,)}:
-        arrays = [np.asarray(array[()]).reshape(-1) for array in arrays]
     first = arrays[0]
     if len(arrays) == 1:
         return first
+    if {array.shape[1:] for array in arrays} == {(), (1,)}:
+        arrays = [np.asarray(array[()]).reshape(-1) for array in arrays]
+        first = arrays[0]
     axis = 1 if role == "transformed" else 0
     is_of_all = role in OF_ALL_ROWS
     for column, array in zip(columns, arrays, strict=True):

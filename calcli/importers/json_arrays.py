@@ -25,7 +25,7 @@ UNREADABLE = (ValueError, TypeError, KeyError, EOFError, zlib.error)
 def array_of_shape(values: Any, shape: Any, where: str) -> AnyArray:
     """Array of a flat list of its values. Raises DataError."""
     try:
-        sizes = [int(size) for size in shape]
+        sizes = list(map(int, shape))
         flat = np.array(values)
     except (TypeError, ValueError):
         raise DataError(f"{where} is no tensor") from None

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.nested import are_all
 from calcli.importers.ragged import Parts, array_of_objects
 from calcli.importers.table import Cells, Column, Record, Table, constant
 from calcli.importers.text_cells import (
@@ -22,6 +21,7 @@ from calcli.importers.text_cells import (
     words,
 )
 from calcli.io.cells import is_number, text_of
+from calcli.items import are_all, present
 from calcli.numerics import AnyArray
 
 CellKind = Literal["truth", "number", "text", "lists", "object"]
@@ -105,7 +105,7 @@ def column_of_cells(file: Path, name: str, cells: Sequence[Any]) -> Column:
     empty_row = None
     if None in cells:
         empty_row = cells.index(None)
-    kinds = {kind_of_cell(cell) for cell in cells if cell is not None}
+    kinds = set(map(kind_of_cell, present(cells)))
     if empty_row is not None:
         cells = _filled(kinds, cells)
     cell_type, parse = _reading_of(file, name, kinds, cells, empty_row)
@@ -142,7 +142,7 @@ def _filled(kinds: Set[CellKind], cells: Sequence[Any]) -> list[Any]:
     if kinds == {"number"}:
         blank = nan
     elif kinds == {"lists"}:
-        first = next(cell for cell in cells if cell is not None)
+        first = present(cells)[0]
         blank = [nan] * len(first)
         if first and isinstance(first[0], list):
             blank = [[nan] * len(first[0])]

@@ -1,13 +1,13 @@
 """Where the rows are in a JSON object: in a list of it, by ids, or by columns."""
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from calcli.errors import DataError
-from calcli.importers.array_names import parse_name
+from calcli.importers.array_names import parse_name, parse_names
 from calcli.importers.table import Record
+from calcli.items import are_all, has_any
 
 
 def refuse_artifact(path: Path, value: Mapping[str, Any]) -> None:
@@ -36,36 +36,34 @@ def records_inside(value: dict[str, Any]) -> Sequence[Record]:
         has_scores = has_scores or role == "scores"
         if not isinstance(cell, list) or not cell:
             continue
-        has_numbers = has_numbers or any(map(_is_number_or_list, cell))
-        if not role and all(isinstance(row, dict) for row in cell):
+        has_numbers = has_numbers or has_any(int | float | list, cell)
+        if not role and are_all(dict, cell):
             lists_of_objects.append(cell)
     if len(lists_of_objects) != 1 or has_scores or has_numbers:
         return []
     return lists_of_objects[0]
 
 
-def _is_number_or_list(cell: Any) -> bool:
-    return isinstance(cell, int | float | list)
-
-
 def records_by_id(path: Path, value: Mapping[str, Any]) -> Sequence[Record]:
     """Rows of an object of objects, or answers by id; none for anything else."""
     cells = value.values()
-    if all(isinstance(row, dict) and row for row in cells):
+    if are_all(dict, cells) and all(cells):
         return _records_of_objects(path, value)
-    if len(value) > 1 and all(isinstance(cell, str | int) for cell in cells):
+    if len(value) > 1 and are_all(str | int, cells):
         return [{"ids": key, "labels": cell} for key, cell in value.items()]
     return []
 
 
 def _records_of_objects(path: Path, value: Mapping[str, Any]) -> Sequence[Record]:
     """A row per key, which is its id, or from the columns of pandas' ``to_json``."""
-    if any(parse_name(name).role for name in value):  # {column: {index: cell}}
+    if any(name.role for name in parse_names(value)):  # {column: {index: cell}}
         return _records_of_columns(path, value)
-    cells = chain.from_iterable(row.values() for row in value.values())
-    if any(map(_is_matrix, cells)):
-        return []  # sets of rows: {"val": {"logits": [[…], …], "labels": […]}, …}
-    return [{"ids": key, **row} for key, row in value.items()]
+    records = []
+    for key, row in value.items():
+        if any(map(_is_matrix, row.values())):
+            return []  # sets of rows: {"val": {"logits": [[…], …], "labels": […]}, …}
+        records.append({"ids": key, **row})
+    return records
 
 
 def _records_of_columns(path: Path, value: Mapping[str, Any]) -> Sequence[Record]:
@@ -92,14 +90,14 @@ def lists_of_columns(value: Mapping[str, Any]) -> Mapping[str, list[Any]] | None
 
     One of them is named as labels or scores: others are more likely rows by id.
     """
-    roles = {parse_name(name).role for name in value}
+    roles = {name.role for name in parse_names(value)}
     if roles.isdisjoint(("labels", "scores")) or len(value) < 3:
         return None
     lengths = set()
     for cells in value.values():
         if not isinstance(cells, list):
             return None
-        if any(isinstance(cell, list | dict) for cell in cells):
+        if has_any(list | dict, cells):
             return None
         lengths.add(len(cells))
     return value if len(lengths) == 1 else None

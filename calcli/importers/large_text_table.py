@@ -32,7 +32,7 @@ def read_large_table(file: SourceFile, opening: Opening) -> Table | None:
     if table is None:
         return None
     refuse_doubles(file.path, table.column_names)
-    names = header or [str(place) for place in range(table.num_columns)]
+    names = header or list(map(str, range(table.num_columns)))
     refuse_doubles(file.path, names)
     columns = columns_of_arrow(file.path, table.rename_columns(names))
     is_ours = are_ours(header or ())

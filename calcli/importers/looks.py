@@ -167,12 +167,12 @@ def _has_digits(words: AnyArray) -> bool:
 
 
 def _look_of_words(distinct: AnyArray, n_rows: int) -> Look:
-    words = [str(word) for word in distinct.tolist()]
+    words = list(map(str, distinct.tolist()))
     if all(map(DATE.fullmatch, words)):
         return "dates"
     if len(words) == n_rows:
         return "ids"
-    lower = {word.lower() for word in words}
+    lower = set(map(str.lower, words))
     if any(lower == set(pair) for pair in OPPOSITES):
         return "labels"
     if len(words) > MOST_GROUPS:

@@ -12,6 +12,7 @@ from calcli.importers.ragged import Parts, cut_alike
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns
 from calcli.io.cells import is_blank, is_null
+from calcli.items import are_all, has_any
 from calcli.numerics import AnyArray, BoolArray, IntArray
 
 
@@ -28,14 +29,22 @@ def without_missing(
     probabilities : array whose rows of zeros only are dropped, too: they are no answer.
     Raises DataError if none is left.
     """
-    loaded = {path: columns[path].load() for path in paths}
-    if any(isinstance(array, Parts) for array in loaded.values()):
+    loaded = {}
+    for path in paths:
+        loaded[path] = columns[path].load()
+    if has_any(Parts, loaded.values()):
         return _without_missing_positions(columns, loaded, where)
-    arrays = {path: np.asarray(array[()]) for path, array in loaded.items()}
-    n = min((len(array) for array in arrays.values() if array.ndim), default=0)
+    arrays = {}
+    lengths = []
+    for path, array in loaded.items():
+        values = np.asarray(array[()])
+        arrays[path] = values
+        if values.ndim:
+            lengths.append(len(values))
+    n = min(lengths, default=0)
     is_missing = np.zeros(n, dtype=np.bool_)
-    for array in arrays.values():
-        is_missing |= _blank_rows(array[:n])
+    for values in arrays.values():
+        is_missing |= _blank_rows(values[:n])
     what = "a score or a label"
     for path in used:
         cells = columns[path].written_cells()
@@ -89,7 +98,7 @@ def _empty_cells(cells: Any) -> BoolArray:
     """Mask of the cells of a column that hold no value."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "biu":
         return np.zeros(len(cells), dtype=np.bool_)
-    return np.array([is_null(cell) for cell in cells], dtype=np.bool_)
+    return np.array(list(map(is_null, cells)), dtype=np.bool_)
 
 
 def _zero_rows(array: AnyArray) -> BoolArray:
@@ -105,7 +114,7 @@ def _blank_rows(array: AnyArray) -> BoolArray:
         return np.zeros(len(array), np.bool_)
     is_blank = np.zeros(array.shape, dtype=np.bool_)
     if array.dtype.kind in "OSU":
-        flat = [_is_blank(value) for value in array.ravel()]
+        flat = list(map(_is_blank, array.ravel()))
         is_blank = np.array(flat, dtype=np.bool_)
     elif array.dtype.kind == "f":
         is_blank = np.isnan(array)
@@ -131,14 +140,14 @@ def _without_missing_positions(
     arrays = []
     for array, other in zip(both, reversed(both), strict=True):
         arrays.append(cut_alike(array, other))
-    has_pixels = any(array.ndim > 3 for array in arrays)
+    has_pixels = max(map(np.ndim, arrays)) > 3
     if has_pixels or (len(arrays) > 1 and arrays[1].ndim > 2):
         raise DataError(
             f"{where}: --drop-missing leaves out rows and tokens, no pixels; for these"
             " --ignore-label",
             option=["--drop-missing"],
         )
-    are_parts = all(isinstance(array, Parts) for array in arrays)
+    are_parts = are_all(Parts, arrays)
     if not are_parts or len(set(map(len, arrays))) > 1:
         return dict(columns)
     masks = []
@@ -147,7 +156,7 @@ def _without_missing_positions(
         if mask is None:
             return dict(columns)
         masks.append(mask)
-    n_kept = [int(mask.sum()) for mask in masks]
+    n_kept = list(map(np.count_nonzero, masks))
     kept = np.flatnonzero(n_kept)
     if not len(kept):
         raise DataError(
@@ -169,9 +178,9 @@ def _kept_positions(blanks: Sequence[BoolArray]) -> BoolArray | None:
 
     A unit that one array has nothing of is dropped.
     """
-    if len({len(blank) for blank in blanks}) == 1:
+    if len(set(map(len, blanks))) == 1:
         return ~np.any(blanks, axis=0)
-    if any(blank.all() for blank in blanks):
+    if any(map(np.all, blanks)):
         return np.zeros(len(blanks[0]), np.bool_)
     return None
 

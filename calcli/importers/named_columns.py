@@ -39,7 +39,7 @@ def with_named_columns(
             for other in chain.from_iterable(matches[1:]):
                 if (other.folder, other.split) == (name.folder, name.split):
                     together.append(other)
-            path = "/".join(part for part in (*name.folder, name.split, role) if part)
+            path = "/".join(filter(None, (*name.folder, name.split, role)))
             made[path] = _combined(columns, together)
     return made
 

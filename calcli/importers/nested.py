@@ -10,6 +10,7 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.importers.ragged import Parts, join_arrays
 from calcli.importers.remarks import remark
+from calcli.items import are_all, has_any
 from calcli.numerics import AnyArray
 
 MOST_ARRAYS = 100_000
@@ -17,11 +18,6 @@ DEEPEST = 64
 """Limits on nesting: a few bytes of pickle can describe 2^40 containers."""
 
 CONTAINERS = (Mapping, list, tuple)
-
-
-def are_all(kind: Any, values: Iterable[Any]) -> bool:
-    """True if all values are of a type, or of one of several."""
-    return all(isinstance(value, kind) for value in values)
 
 
 Leaf = Callable[[Any, bool], Any]
@@ -91,7 +87,9 @@ def flatten(value: Any, is_array: IsArray, where: object) -> dict[str, Any]:
         is_mapping = isinstance(item, Mapping)
         if not is_mapping and parts and are_all(str, item):
             return _ByPath([("", np.asarray(item))])
-        keys = [_key(key) for key in item] if is_mapping else range(len(parts))
+        keys: Iterable[Any] = range(len(parts))
+        if is_mapping:
+            keys = map(_key, item)
         by_path = _ByPath()
         for key, part in zip(keys, parts, strict=True):
             for path, array in arrays_in(part):
@@ -172,9 +170,7 @@ def _merged(items: list[Any], path: Path) -> Any:
     """One dict of arrays, or one array, of a list of batches or rows."""
     if not items or _has_repeated_references(items):
         return items
-    if are_all(int | float, items) and not any(
-        isinstance(item, bool) for item in items
-    ):
+    if are_all(int | float, items) and not has_any(bool, items):
         return np.array(items)
     if isinstance(items[0], np.ndarray):
         return _merged_arrays(items, path)
@@ -201,16 +197,15 @@ def _has_repeated_references(items: Sequence[Any]) -> bool:
     """
     if not isinstance(items[0], (*CONTAINERS, np.ndarray)):
         return False
-    return len({id(item) for item in items}) < len(items)
+    return len(set(map(id, items))) < len(items)
 
 
 def _merged_arrays(items: list[Any], path: Path) -> Any:
     """One array of arrays with as many axes; any other list unchanged."""
     first = items[0]
-    if {np.ndim(item) for item in items if isinstance(item, np.ndarray)} != {
-        first.ndim
-    }:
-        return items
+    for item in items:
+        if isinstance(item, np.ndarray) and item.ndim != first.ndim:
+            return items
     is_row_of_scores = first.ndim == 1 and first.dtype.kind == "f"
     joined = _join(items, first.ndim == 0 or is_row_of_scores, path)
     if joined is None:
@@ -226,19 +221,25 @@ def _fields_of(items: Sequence[Any]) -> dict[Any, list[Any]] | None:
     if isinstance(first, dict):
         if not _have_same_keys(items):
             return None
-        return {key: [item[key] for item in items] for key in first}
+        fields = {}
+        for key in first:
+            fields[key] = [item[key] for item in items]
+        return fields
     if len(items) < 2 or not all(map(_is_batch, items)):
         return None
     if len(set(map(len, items))) > 1:
         return None
-    columns = zip(*items, strict=True)
-    return {str(place): list(values) for place, values in enumerate(columns)}
+    fields = {}
+    for place, values in enumerate(zip(*items, strict=True)):
+        fields[str(place)] = list(values)
+    return fields
 
 
 def _have_same_keys(items: Sequence[Any]) -> bool:
     """True for dicts that all have the keys of the first."""
-    keys = items[0].keys()
-    return all(isinstance(item, dict) and item.keys() == keys for item in items)
+    if not are_all(dict, items):
+        return False
+    return all(item.keys() == items[0].keys() for item in items)
 
 
 def _merged_by_id(items: dict[Any, Any], path: Path) -> Any:
@@ -251,8 +252,9 @@ def _merged_by_id(items: dict[Any, Any], path: Path) -> Any:
         return items
     if not isinstance(rows[0], dict) or not _have_same_keys(rows):
         return items
-    if any(set(map(np.ndim, row.values())) != {0, 1} for row in rows):
-        return items
+    for row in rows:
+        if set(map(np.ndim, row.values())) != {0, 1}:
+            return items
     merged = _merged(rows, path)
     if not isinstance(merged, dict) or merged.keys() != rows[0].keys():
         return items
@@ -281,10 +283,10 @@ def _are_rows(fields: Mapping[Any, Sequence[Any]]) -> bool:
     """
     for item in zip(*fields.values(), strict=True):
         arrays = [value for value in item if isinstance(value, np.ndarray)]
-        dimensions = {array.ndim for array in arrays}
+        dimensions = set(map(np.ndim, arrays))
         if 0 in dimensions or len(set(map(len, arrays))) > 1:
             return True
-        if dimensions == {1} and any(isinstance(value, str | int) for value in item):
+        if dimensions == {1} and has_any(str | int, item):
             return True
     return False
 
@@ -302,7 +304,7 @@ def _join(values: Sequence[Any], are_rows: bool, path: Path) -> AnyArray | Parts
         return None
     if not are_rows:
         return join_arrays(values, str(path))
-    if len({value.shape for value in values}) == 1:
+    if len(set(map(np.shape, values))) == 1:
         return _stacked(values)
     may_be_units = values[0].ndim > 1 or values[0].dtype.kind in "iu"
     if not may_be_units:

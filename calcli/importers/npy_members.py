@@ -19,6 +19,7 @@ from calcli.importers.ragged import Parts, array_of_objects
 from calcli.importers.source_file import SourceFile, seek_member
 from calcli.importers.table import Mapped
 from calcli.io.validate import refuse_bomb
+from calcli.items import doubled
 from calcli.numerics import AnyArray, bfloat16_to_float32, is_bfloat16
 
 MAPPED_BYTES = 16 << 20
@@ -68,18 +69,19 @@ class NpzArrays:
 
     def loaders(self) -> dict[str, Callable[[], Any]]:
         """Function that returns each array, by name."""
-        names = [
-            name.removesuffix(".npy")
-            for name in self.file.members or []
-            if name.endswith(".npy")
-        ]
-        for name in names:
-            if names.count(name) > 1:
+        members = self.file.members or []
+        for member in doubled(members):
+            name = member.removesuffix(".npy")
+            if member.endswith(".npy"):
                 raise DataError(
                     f"{self.path}: holds two arrays named {name!r}; keep the right one"
                 )
-        visible = [name for name in names if not HIDDEN.fullmatch(name)]
-        return {name: partial(self._load, name) for name in visible}
+        loaders: dict[str, Callable[[], Any]] = {}
+        for member in members:
+            name = member.removesuffix(".npy")
+            if member.endswith(".npy") and not HIDDEN.fullmatch(name):
+                loaders[name] = partial(self._load, name)
+        return loaders
 
     def _load(self, name: str) -> Any:
         member = self._archive.zip.getinfo(f"{name}.npy")

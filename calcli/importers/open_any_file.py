@@ -100,10 +100,15 @@ def importing_once() -> Iterator[None]:
             _imports.reset(token)
 
 
+def _files_of(names: Sequence[str]) -> list[Path]:
+    """The files of names of bundles, each once."""
+    return list(dict.fromkeys(split_where(name)[0] for name in names))
+
+
 @contextmanager
 def logs_once(names: Sequence[str], layout: Layout = Layout()) -> Iterator[None]:
     """Context in which logs of decisions among these files are imported once."""
-    has_log = any(is_log(split_where(name)[0], layout) for name in names)
+    has_log = any(is_log(file, layout) for file in _files_of(names))
     with importing_once() if has_log else nullcontext():
         yield
 
@@ -309,9 +314,8 @@ def probe_all(names: Sequence[str]) -> None:
 
     It takes a tenth of the time of one process each.
     """
-    files = dict.fromkeys(split_where(name)[0] for name in names)
     hdf5_files = []
-    for path in files:
+    for path in _files_of(names):
         if os.path.isfile(path) and not _is_foreign(path):
             hdf5_files.append(path)
     probe_together(hdf5_files)
@@ -408,7 +412,7 @@ def _matching(
     path: Path, group: str, layout: Layout, ignore: Sequence[float]
 ) -> list[str]:
     """Names of a file's bundles that match a pattern; the root bundle is "FILE:"."""
-    if not any(character in group for character in WILD):
+    if set(WILD).isdisjoint(group):
         return [f"{path}:{group}"]
     names: list[str] = []
     if not _is_foreign(path):

@@ -19,6 +19,6 @@ def past_of(scores: Column, columns: Columns) -> dict[str, str]:
             continue
         marks = column.values()
         if marks.ndim == 1:
-            chain = unmarked([str(text) for text in marks], column.where)
+            chain = unmarked(list(map(str, marks)), column.where)
             return {} if chain is None else {"calibrated_by": chain}
     return {}

@@ -103,7 +103,7 @@ def _from_bytes(raw: Any, dtype: Any, shape: Any, order: str = "C") -> AnyArray:
             "the pickle holds an array of Python objects, expected numbers"
         )
     data = _bytes(raw)
-    size = tuple(int(length) for length in shape)
+    size = tuple(map(int, shape))
     real = dtype.real()
     if min(size, default=0) < 0 or prod(size) * real.itemsize != len(data):
         raise pickle.UnpicklingError(
@@ -291,7 +291,10 @@ class _StorageOnly(_Only):
 def _storage(raw: Any) -> AnyArray:
     """Read the storage of a pickled tensor: a file of torch nested in the pickle."""
     file = io.BytesIO(_bytes(raw))
-    about = [_StorageOnly(file).load() for _ in range(5)][3]
+    for _ in range(3):
+        _StorageOnly(file).load()
+    about = _StorageOnly(file).load()
+    _StorageOnly(file).load()
     dtype = np.dtype(about[1])
     (numel,) = np.frombuffer(file.read(8), "<i8").tolist()
     data = file.read()
@@ -304,13 +307,9 @@ def _storage(raw: Any) -> AnyArray:
 
 def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any) -> _Array:
     """Rebuild a tensor from its storage, as torch does; only contiguous ones."""
-    size = tuple(int(length) for length in shape)
+    size = tuple(map(int, shape))
     start = int(offset)
-    steps = tuple(prod(size[axis + 1 :]) for axis in range(len(size)))
-    is_contiguous = all(
-        length == 1 or int(stride) == step
-        for length, stride, step in zip(size, strides, steps, strict=True)
-    )
+    is_contiguous = _are_contiguous(size, tuple(map(int, strides)))
     is_inside = min((start, *size)) >= 0
     if not isinstance(storage, np.ndarray) or not is_contiguous or not is_inside:
         raise pickle.UnpicklingError(
@@ -320,6 +319,16 @@ def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any) -> 
     made = _Array()
     made.content = storage[start : start + prod(size)].reshape(size)
     return made
+
+
+def _are_contiguous(size: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """True for the strides of an array whose last axis runs fastest."""
+    step = 1
+    for length, stride in zip(reversed(size), reversed(strides), strict=True):
+        if length != 1 and stride != step:
+            return False
+        step *= length
+    return True
 
 
 # ---- arrays of the content of a pickle

@@ -19,6 +19,7 @@ from calcli.importers.ragged import Parts, Positions, Shape
 from calcli.importers.remarks import remark
 from calcli.importers.table import Record
 from calcli.io.validate import check_labels
+from calcli.items import has_any
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.rounding import FLOAT64, digits_of_values
 from calcli.rows import ScoreKind
@@ -444,7 +445,7 @@ def token_rows(
     rows are unchanged. Raises DataError.
     """
     name = request.confidence or ""
-    has_lists = any(isinstance(row.get(name), list) for row in rows)
+    has_lists = has_any(list, [row.get(name) for row in rows])
     if request.reduce is None or not has_lists:
         return [dict(row) for row in rows]
     tokens = []

@@ -14,6 +14,7 @@ from calcli.importers.json_columns import rows_of_columns
 from calcli.importers.records import NUMBER_LISTS, WORD_LISTS, with_columns
 from calcli.importers.table import Column, Table
 from calcli.io.cells import is_blank
+from calcli.items import without
 
 
 def with_printed_objects(table: Table, request: ImportRequest) -> Table:
@@ -30,10 +31,7 @@ def with_printed_objects(table: Table, request: ImportRequest) -> Table:
         return table
     printed_rows = rows_of_columns(printed)
     made = with_columns(replace(table, records=printed_rows, columns={}), request)
-    others = {}
-    for name, column in table.columns.items():
-        if name not in printed:
-            others[name] = column
+    others = without(table.columns, printed)
     return replace(table, columns={**others, **made.columns})
 
 

@@ -10,12 +10,12 @@ from calcli.importers.gold_choices import (
     check_logged,
     gold_by_one_rule,
 )
-from calcli.importers.nested import are_all
 from calcli.importers.questions import MEASURES, Floats, Question
 from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Record, Table
 from calcli.io.cells import text_of
+from calcli.items import are_all
 
 LARGEST_ID = 1 << 63
 

@@ -64,7 +64,7 @@ class Parts:
         of: Callable[[int], AnyArray],
         where: str,
     ) -> None:
-        if len({len(shape) for shape in shapes}) > 1:
+        if len(set(map(len, shapes))) > 1:
             raise DataError(
                 f"{where}: holds arrays of shapes {shapes[0]}, …, {shapes[-1]},"
                 " expected as many axes"
@@ -73,7 +73,7 @@ class Parts:
         self.dtype = np.dtype(dtype)
         self.of = of
         self.where = where
-        longest = (max(ends) for ends in zip(*self.shapes, strict=True))
+        longest = map(max, zip(*self.shapes, strict=True))
         self.shape = (len(self.shapes), *longest)
         self.ndim = len(self.shape)
 
@@ -84,7 +84,7 @@ class Parts:
     @classmethod
     def held(cls, arrays: Sequence[AnyArray], where: str) -> "Parts":
         """Make a ragged array of arrays in memory."""
-        shapes = [array.shape for array in arrays]
+        shapes = list(map(np.shape, arrays))
         dtype = np.result_type(*{array.dtype for array in arrays})
         return cls(shapes, dtype, arrays.__getitem__, where)
 
@@ -99,8 +99,8 @@ class Parts:
         """Arrays of some units: stacked, else concatenated, else padded with zeros."""
         if not isinstance(units, slice):
             units = slice(None)
-        arrays = [self.of(unit) for unit in range(*units.indices(len(self)))]
-        if len({array.shape for array in arrays}) == 1:
+        arrays = list(map(self.of, range(*units.indices(len(self)))))
+        if len(set(map(np.shape, arrays))) == 1:
             return np.stack(arrays)
         if len({array.shape[1:] for array in arrays}) == 1:
             return np.concatenate(arrays)
@@ -135,8 +135,8 @@ def join_arrays(
     and are many. Images differ in size. no_batches : the list does not hold batches, so
     that a few arrays of any lengths are sentences.
     """
-    shapes = [array.shape for array in arrays]
-    if len({len(shape) for shape in shapes}) > 1 or not shapes[0]:
+    shapes = list(map(np.shape, arrays))
+    if len(set(map(len, shapes))) > 1 or not shapes[0]:
         return None
     have_one_width = len({shape[1:] for shape in shapes}) == 1
     may_be_images = len(shapes[0]) > 2 or arrays[0].dtype.kind in "iu"

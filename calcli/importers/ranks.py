@@ -129,7 +129,7 @@ def _class_index(
     """Indices of the classes of all ranks. Raises UsageError for unknown words."""
     if classes.dtype.kind in "iuf" and (classes == np.floor(classes)).all():
         return classes.astype(np.int64)
-    words = [str(word) for word in classes.ravel().tolist()]
+    words = list(map(str, classes.ravel().tolist()))
     places = places_of_words(words, names)
     is_unknown = places < 0
     if is_unknown.any():

@@ -43,7 +43,7 @@ class Reading:
     @property
     def name(self) -> str:
         """Name of the group in the output; "" is the root."""
-        return "/".join(part for part in (self.model, self.split) if part)
+        return "/".join(filter(None, (self.model, self.split)))
 
     @property
     def score_column(self) -> Column:

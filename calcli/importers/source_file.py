@@ -16,6 +16,7 @@ from calcli.importers.remarks import reading
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import DoubledKey, is_database, note, once, refuse_more
 from calcli.io.missing import no_such_file
+from calcli.items import are_all
 from calcli.records import cached_property
 
 HEAD_BYTES = 4096
@@ -165,7 +166,7 @@ class SourceFile:
         if not self.is_json:
             return []
         rows = self.json if isinstance(self.json, list) else [self.json]
-        if not all(isinstance(row, dict) for row in rows):
+        if not are_all(dict, rows):
             return []
         return rows
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from calcli.io.cells import (
     names_of,
     printed_list,
 )
+from calcli.items import present
 from calcli.numerics import AnyArray, bfloat16_to_float32, is_bfloat16
 from calcli.zeros import Zeros, pooled
 
@@ -104,7 +106,7 @@ class Column:
         if self.zeros is not None or not self.joined_from:
             return self.zeros
         of_parts = [column.recorded_zeros for column in self.joined_from]
-        known = [zeros for zeros in of_parts if zeros is not None]
+        known = present(of_parts)
         return pooled(known) if len(known) == len(of_parts) else None
 
     def load(self) -> Any:
@@ -204,8 +206,8 @@ class Column:
         row. Raises DataError.
         """
         cells = self.written_cells()
-        present = [cell for cell in cells if not is_null(cell)]
-        if present and all(map(is_printed_list, present)):
+        filled = list(filterfalse(is_null, cells))
+        if filled and all(map(is_printed_list, filled)):
             cells = list(map(_printed_list_or_none, cells))
         answers = []
         for row, cell in enumerate(cells):
@@ -225,7 +227,7 @@ def _printed_list_or_none(cell: Any) -> list[str] | None:
 def _answer_in(cell: Any) -> Any:
     """Canonical answer of a cell; of a list that of each item."""
     if isinstance(cell, list | tuple | np.ndarray):
-        return [_answer_in(item) for item in cell]
+        return list(map(_answer_in, cell))
     return answer_of(cell)
 
 
@@ -242,8 +244,7 @@ def _as_objects(cells: Any) -> AnyArray:
 def most_decimals(columns: Iterable[Column]) -> int | None:
     """Most decimals of the zeros of some columns; None where none of them was text."""
     of_columns = [column.most_decimals for column in columns]
-    known = [decimals for decimals in of_columns if decimals is not None]
-    return max(known, default=None)
+    return max(present(of_columns), default=None)
 
 
 Columns = Mapping[str, Column]
@@ -312,7 +313,7 @@ def unite(tables: Sequence[Table], folders: Sequence[str] = ()) -> dict[str, Col
         folder = folders[number] if folders else ""
         inner = table.file.stem if has_several and not table.is_single else ""
         for name, column in table.columns.items():
-            path = "/".join(part for part in (folder, inner, name) if part)
+            path = "/".join(filter(None, (folder, inner, name)))
             if path in united:
                 first = united[path].file
                 raise DataError(

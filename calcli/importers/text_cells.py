@@ -224,7 +224,7 @@ def _are_percentages(cells: Sequence[str]) -> bool:
 
 def are_lists(cells: Sequence[str]) -> bool:
     """True if all these texts are printed lists of numbers."""
-    first = [cell.strip() for cell in cells[:CELLS_SEEN]]
+    first = list(map(str.strip, cells[:CELLS_SEEN]))
     if not first or all(cell.startswith("[") for cell in first):
         return bool(first)
     if all(map(PRINTED_LIST.fullmatch, first)):

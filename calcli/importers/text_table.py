@@ -15,6 +15,7 @@ from calcli.errors import DataError, blaming
 from calcli.importers.names import are_ours
 from calcli.importers.remarks import remark
 from calcli.io.cells import is_number
+from calcli.items import counts_up, doubled
 
 MOST_COMMENTS = 50
 LONGEST_CELL = 1 << 30
@@ -51,8 +52,8 @@ class Opening:
     @property
     def counts_columns(self) -> bool:
         """True for names 0, 1, …, k-1, as pandas writes them; row names have none."""
-        names = [cell for cell in self.cells if cell]
-        return len(names) > 1 and names == list(map(str, range(len(names))))
+        names = list(filter(None, self.cells))
+        return len(names) > 1 and counts_up(names)
 
     @property
     def header(self) -> list[str] | None:
@@ -71,13 +72,11 @@ class Opening:
 
 def refuse_doubles(path: Path, names: Sequence[str]) -> None:
     """Raise DataError when two columns have the same name."""
-    if len(set(names)) == len(names):
-        return
-    double = next(name for name in names if names.count(name) > 1)
-    raise DataError(
-        f"{path}: two columns are named {double!r}; every column needs a name of its"
-        " own (of pandas' levels make one: df.columns = df.columns.map('_'.join))"
-    )
+    for name in doubled(names):
+        raise DataError(
+            f"{path}: two columns are named {name!r}; every column needs a name of its"
+            " own (of pandas' levels make one: df.columns = df.columns.map('_'.join))"
+        )
 
 
 # ---- the beginning of a file
@@ -142,8 +141,8 @@ def _count_skipped(lines: Sequence[str]) -> int:
 
 def _has_scores(line: str) -> bool:
     """True for a row of a table that begins like a comment: ``#tag,0.31,0.69``."""
-    cells = re.split(r"[,;\t|]", line)[1:]
-    return any(DECIMAL.fullmatch(cell.strip()) for cell in cells)
+    cells = map(str.strip, re.split(r"[,;\t|]", line)[1:])
+    return any(map(DECIMAL.fullmatch, cells))
 
 
 def _separator(first: str, second: str) -> str:
@@ -165,7 +164,7 @@ def split_line(line: str, separator: str) -> list[str]:
     if separator != " ":
         lines = line.splitlines(keepends=True)
         cells = next(csv.reader(lines, delimiter=separator))
-        stripped = [cell.strip() for cell in cells]
+        stripped = list(map(str.strip, cells))
         return cells if are_ours(stripped) else stripped
     if '"' not in line:
         return line.split()
@@ -179,7 +178,7 @@ def is_data(cells: Cells) -> bool:
     """
     if all(map(is_number, cells)):
         return True
-    return any(DECIMAL.fullmatch(cell) or LIST_OF_NUMBERS.match(cell) for cell in cells)
+    return any(map(DECIMAL.fullmatch, cells)) or any(map(LIST_OF_NUMBERS.match, cells))
 
 
 # ---- the rows
@@ -204,7 +203,7 @@ def read_grid(path: Path, opening: Opening, header: list[str] | None) -> Grid:
     names = header
     first_row = opening.n_skipped + 1
     if names is None:
-        names = [str(place) for place in range(len(rows[0]))]
+        names = list(map(str, range(len(rows[0]))))
     elif not opening.has_names_above:
         rows = rows[1:]
         first_row += 1
@@ -238,7 +237,7 @@ def _split_rows(path: Path, opening: Opening) -> list[list[str]]:
                 rows = list(csv.reader(lines, delimiter=separator, strict=True))
     finally:
         csv.field_size_limit(limit)
-    return [row for row in rows if row]
+    return list(filter(None, rows))
 
 
 def _have_row_names(rows: Sequence[Sequence[str]], n_columns: int) -> bool:
@@ -248,7 +247,6 @@ def _have_row_names(rows: Sequence[Sequence[str]], n_columns: int) -> bool:
     if not any(row[-1].strip() for row in rows):
         return False  # a separator at the end of every line
     names = [row[0] for row in rows]
-    for start in (0, 1):
-        if names == [str(number) for number in range(start, len(rows) + start)]:
-            return True
+    if counts_up(names) or counts_up(names, first=1):
+        return True
     return len(set(names)) == len(names) and not any(map(is_number, names))

@@ -6,6 +6,7 @@ from math import exp, log
 
 import numpy as np
 
+from calcli.items import places
 from calcli.numerics import FloatArray
 
 ABOVE_ZERO = 1e-6
@@ -33,9 +34,10 @@ def bare(token: str) -> str:
 
 def by_token(names: Sequence[str]) -> dict[str, int]:
     """Class index by token, also in lower, upper and title case where unambiguous."""
-    index = {bare(name): place for place, name in enumerate(names)}
+    tokens = list(map(bare, names))
+    index = places(tokens)
     for change_case in (str.lower, str.upper, str.capitalize):
-        forms = [change_case(bare(name)) for name in names]
+        forms = list(map(change_case, tokens))
         for place, form in enumerate(forms):
             if forms.count(form) == 1:
                 index.setdefault(form, place)

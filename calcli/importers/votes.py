@@ -9,7 +9,12 @@ from math import isinf
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.array_names import matching, parse_name, parse_names
+from calcli.importers.array_names import (
+    matching,
+    parse_name,
+    parse_names,
+    paths_of_role,
+)
 from calcli.importers.column_options import listed_columns
 from calcli.importers.gold import GOLD, Joined
 from calcli.importers.import_request import ImportRequest
@@ -17,6 +22,7 @@ from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns
 from calcli.io.cells import is_number, number, texts_of_names
 from calcli.io.locate import natural
+from calcli.items import has_any, present
 
 KNOWN_ROLES = ("unit", "ids", "group")
 
@@ -62,9 +68,10 @@ def count_votes(columns: Columns, request: ImportRequest, where: str) -> Joined:
             f"{home.where}: has {len(lists)} rows of answers for {len(rows)} golds"
         )
     votes = list(map(_most_frequent, lists))
-    confidences = [(vote.n_votes + 0.5) / (vote.n_answers + 1) for vote in votes]
+    confidences = []
     is_correct = []
     for vote, row in zip(votes, rows, strict=True):
+        confidences.append(vote.confidence)
         is_correct.append(vote.answer == truths[row])
     _remark_votes(votes, gold, where)
     made = {
@@ -89,10 +96,14 @@ class Vote:
     n_answers: int
     is_tied: bool
 
+    @property
+    def confidence(self) -> float:
+        return (self.n_votes + 0.5) / (self.n_answers + 1)
+
 
 def _gold_column(columns: Columns, request: ImportRequest) -> Column:
     """The column of right answers. Raises UsageError."""
-    named = [path for path in columns if parse_name(path).role == "labels"]
+    named = paths_of_role(columns, "labels")
     label = named[0] if named else GOLD
     if request.gold is None and label not in columns:
         raise UsageError(
@@ -111,9 +122,9 @@ def _lists_of_answers(columns: Sequence[Column]) -> list[Answers] | None:
     """
     answers = [column.answers() for column in columns]
     if len(answers) > 1:
-        return [list(row) for row in zip(*answers, strict=True)]
+        return list(map(list, zip(*answers, strict=True)))
     cells = answers[0]
-    if not any(isinstance(cell, list) for cell in cells):
+    if not has_any(list, cells):
         return None
     lists: list[Answers] = []
     for cell in cells:
@@ -146,20 +157,21 @@ def _by_question(
     rows_of: dict[str, list[int]] = {}
     for row, question in enumerate(asked):
         rows_of.setdefault(question, []).append(row)
+    lists: list[Answers] = []
+    first_rows = []
     for question, rows in rows_of.items():
         if any(truths[row] != truths[rows[0]] for row in rows):
             raise DataError(
                 f"{gold.where}: question {question!r} has several right answers,"
                 " expected one"
             )
-    lists: list[Answers] = []
-    for rows in rows_of.values():
         lists.append([answers[row] for row in rows])
-    return lists, [rows[0] for rows in rows_of.values()]
+        first_rows.append(rows[0])
+    return lists, first_rows
 
 
 def _most_frequent(answers: Answers) -> Vote:
-    counts = Counter(answer for answer in answers if answer is not None)
+    counts = Counter(present(answers))
     if not counts:
         return Vote(None, 0, len(answers), is_tied=False)
     most = max(counts.values())

@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
-from itertools import filterfalse
+from itertools import chain, filterfalse
 from typing import Any
 
 import numpy as np
@@ -393,7 +393,7 @@ def together(columns: Sequence[AnyArray]) -> AnyArray:
         whole = np.concatenate(columns)
         if whole.dtype.kind in "iu":  # int64 beside uint64 would become floats
             return whole
-    return words([text for column in columns for text in texts_of_names(column)])
+    return words(list(chain.from_iterable(map(texts_of_names, columns))))
 
 
 # ---- answers

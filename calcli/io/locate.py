@@ -322,7 +322,7 @@ def listed(where: str) -> list[str]:
         ) from None
     if "\0" in text:
         raise DataError(f"--files-from {where}: holds NUL characters, expected {what}")
-    names = [line.strip() for line in text.splitlines() if line.strip()]
+    names = list(filter(None, map(str.strip, text.splitlines())))
     if not names:
         raise DataError(f"--files-from {where}: names no bundle; expected one a line")
     return names

@@ -14,6 +14,7 @@ from calcli.errors import DataError, one_line
 from calcli.io.bundle import BundleRows
 from calcli.io.cells import NameColumn, names_of
 from calcli.io.locate import Layout
+from calcli.items import are_all
 from calcli.numerics import AnyArray
 from calcli.rows import ScoreKind
 
@@ -43,11 +44,7 @@ def as_array(values: Any, what: str) -> AnyArray:
         if "inhomogeneous" in str(problem):
             message = "are rows of different lengths"
         raise DataError(f"{what}: {message}: {one_line(problem)[:200]}") from None
-    if (
-        array.dtype == object
-        and array.size
-        and all(isinstance(value, Number) for value in array.flat)
-    ):
+    if array.dtype == object and array.size and are_all(Number, array.flat):
         with suppress(TypeError, OverflowError):  # complex numbers are left as they are
             return array.astype(np.float64)
     return array

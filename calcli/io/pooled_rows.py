@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from calcli.io.artifact import Link
 from calcli.io.cells import together
 from calcli.io.dataset import CACHE_BYTES, DataSet
 from calcli.io.provenance import of_several, words
+from calcli.items import present
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.records import cached_property
 from calcli.rounding import by_bits, float_type
@@ -55,7 +57,7 @@ class PooledRows(DataSet):
         self.unit = first.unit
         self.ordered = first.ordered
         if first.n_options is not None:
-            numbers = [part.n_options for part in parts if part.n_options is not None]
+            numbers = present(part.n_options for part in parts)
             self.n_options = np.concatenate(numbers)
         self.one_column = all(part.one_column for part in parts)
         small = sum(part.nbytes for part in parts) <= CACHE_BYTES
@@ -64,7 +66,7 @@ class PooledRows(DataSet):
 
     def _found_zeros(self) -> Zeros:
         recorded = [part.recorded_zeros for part in self.parts]
-        known = [zeros for zeros in recorded if zeros is not None]
+        known = present(recorded)
         if len(known) == len(recorded):
             return pooled(known)
         # Numbers keep the digits of the type in which they were stored.
@@ -85,9 +87,8 @@ class PooledRows(DataSet):
 
     @property
     def recorded(self) -> list[str]:
-        return list(
-            dict.fromkeys(text for part in self.parts for text in part.recorded)
-        )
+        every_text = chain.from_iterable(part.recorded for part in self.parts)
+        return list(dict.fromkeys(every_text))
 
     def column(self, name: str) -> AnyArray | None:
         columns = [part.column(name) for part in self.parts]
@@ -102,7 +103,7 @@ class PooledRows(DataSet):
                 f"{lacking[0]}: has no dataset {name!r}, others of these bundles do;"
                 " add it or drop it there"
             )
-        return together([values for values in columns if values is not None])
+        return together(present(columns))
 
     @cached_property
     def given_units(self) -> Units | None:
@@ -134,8 +135,8 @@ class PooledRows(DataSet):
     @property
     def given_weights(self) -> FloatArray | None:
         weights = [part.given_weights for part in self.parts]
-        present = [weight for weight in weights if weight is not None]
-        return np.concatenate(present) if present else None
+        known = present(weights)
+        return np.concatenate(known) if known else None
 
     def pieces(
         self, transforms: Sequence[int], rows: int, start: int, stop: int

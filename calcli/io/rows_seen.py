@@ -25,7 +25,7 @@ from calcli.io.row_signatures import (
     rounded_gaps,
     share_repeated,
 )
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray, joined_fields
 from calcli.records import cached_property
 
 if TYPE_CHECKING:
@@ -270,12 +270,7 @@ class SignedRows:
 
 def signed_rows(rows: "Rows", largest: int = MODULUS - 1) -> SignedRows:
     """Compute the signatures of labelled rows; of those up to ``largest`` alone."""
-    parts = list(rows.each(partial(_signed, largest)))
-    return SignedRows(
-        signatures=np.concatenate([part.signatures for part in parts]),
-        scores=np.concatenate([part.scores for part in parts]),
-        labels=np.concatenate([part.labels for part in parts]),
-    )
+    return joined_fields(list(rows.each(partial(_signed, largest))))
 
 
 def _signed(largest: int, block: "Block") -> SignedRows:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.errors import UsageError
+from calcli.items import doubled
 from calcli.numerics import AnyArray, IntArray, whole_number
 from calcli.statistics.units import Units
 
@@ -39,7 +40,7 @@ def parse_split(text: str) -> Part:
     A number with a point is a fraction, one without a number of rows. Raises UsageError
     for anything else.
     """
-    name, equals, size = (piece.strip() for piece in text.partition("="))
+    name, equals, size = map(str.strip, text.partition("="))
     forms = "NAME=0.5, NAME=50%, NAME=5000 (rows), NAME=0:5000 (positions) or NAME=rest"
     if not equals or not re.fullmatch(r"[\w.+-]+", name) or not name.strip("."):
         raise UsageError(
@@ -171,12 +172,9 @@ def _by_unit(
 
 
 def _check_parts(parts: Sequence[Part]) -> None:
-    names = [part.name for part in parts]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
+    for name in doubled(part.name for part in parts):
         raise UsageError(
-            f"--split names the group {twice[0]!r} twice; each group has a name of its"
-            " own"
+            f"--split names the group {name!r} twice; each group has a name of its own"
         )
     if sum(part.is_rest for part in parts) > 1:
         raise UsageError("--split: only one group can be the rest")

@@ -24,7 +24,7 @@ def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:
         )
     if pool == "all":
         return list(range(len(transforms)))
-    wanted = [name.strip() for name in pool.split(",") if name.strip()]
+    wanted = list(filter(None, map(str.strip, pool.split(","))))
     for name in wanted:
         if not any(name in (spec, spec.partition(":")[0]) for spec in transforms):
             raise UsageError(

@@ -317,10 +317,8 @@ class Auto(Mixture):
                 {"auto": record},
                 cross_fits=cross_fits,
             )
-        draws = [
-            out_of_fold(cls, members, weights, uniform, rows, plan, draw)
-            for draw in range(len(plan.fold))
-        ]
+        of_draw = partial(out_of_fold, cls, members, weights, uniform, rows, plan)
+        draws = list(map(of_draw, range(len(plan.fold))))
         predictions = judged_predictions(draws, options.keep)
         moves = not calibrator.members_keep_argmax
         ending = last_step(draws[0], keep=predictions.kept and moves, context=context)
@@ -479,8 +477,5 @@ def predictions_of(
     trial: Trial, rows: Rows, plan: Plan, keep: bool | None
 ) -> Predictions:
     """Decide whether predictions are kept after one candidate."""
-    draws = [
-        out_of_fold(Auto, [trial], np.ones(1), 0.0, rows, plan, draw)
-        for draw in range(len(plan.fold))
-    ]
-    return judged_predictions(draws, keep)
+    of_draw = partial(out_of_fold, Auto, [trial], np.ones(1), 0.0, rows, plan)
+    return judged_predictions(list(map(of_draw, range(len(plan.fold)))), keep)

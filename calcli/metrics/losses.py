@@ -47,16 +47,12 @@ def paired_columns(
     """Differences to the baseline, this minus that, row by row, of the means over rows
     of the default report.
     """
-    known = [
-        (name, m)
-        for name, m in METRICS.items()
-        if m.report == "default" and (context.table.k > 1 or not m.whole)
-    ]
-    return {
-        name: m.rows(context) - m.rows(baseline)
-        for name, m in known
-        if m.rows is not None
-    }
+    columns = {}
+    for name, measure in METRICS.items():
+        is_known = context.table.k > 1 or not measure.whole
+        if measure.report == "default" and is_known and measure.rows is not None:
+            columns[name] = measure.rows(context) - measure.rows(baseline)
+    return columns
 
 
 def paired_sums(

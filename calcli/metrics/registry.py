@@ -90,13 +90,12 @@ def metric(
             f"metric {metric_name}: better", facts.get("better"), get_args(Better)
         )
         title, _, rest = cleandoc(text or measure.__doc__ or "").partition(".\n\n")
-        formula, *said = (
-            " ".join(part.split())
-            for part in re.split(f"^({'|'.join(SAID)}): ", rest, flags=re.MULTILINE)
-        )
-        words: dict[str, Any] = dict(
-            zip((SAID[label] for label in said[::2]), said[1::2], strict=True)
-        )
+        labels = "|".join(SAID)
+        formula, *said = re.split(f"^({labels}): ", rest, flags=re.MULTILINE)
+        formula = " ".join(formula.split())
+        words: dict[str, Any] = {}
+        for label, words_of_label in zip(said[::2], said[1::2], strict=True):
+            words[SAID[label]] = " ".join(words_of_label.split())
         words["aliases"] = tuple(words.get("aliases", "").replace(",", "").split())
         METRICS[metric_name] = Metric(
             metric_name, title, formula, measure, **words, **facts

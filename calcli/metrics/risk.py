@@ -18,7 +18,7 @@ from calcli.errors import UsageError
 from calcli.metrics.context import MetricContext, made_once
 from calcli.metrics.registry import metric
 from calcli.metrics.values import Undefined, Value
-from calcli.numerics import starts_of_ties, tie_groups
+from calcli.numerics import joined_fields, starts_of_ties, tie_groups
 from calcli.solvers import Slope
 from calcli.statistics.decisions import benefit_interval, benefit_of_all, row_benefit
 from calcli.statistics.event_ratio import EventSums
@@ -434,7 +434,7 @@ def _drawn_errors(context: MetricContext) -> SmoothedErrors:
         ones = np.add.reduceat(weighted, first, axis=1, dtype=np.float64)
         errors = np.abs(points - smoother.smooth(ones))
         parts.append(SmoothedErrors.of(errors, mass))
-    return SmoothedErrors.joined(parts)
+    return joined_fields(parts)
 
 
 def _smoothed_error(context: MetricContext, which: str) -> Value:

@@ -246,12 +246,11 @@ class RowTable(Sums):
         Their weights sum to the effective number of these rows, and are None where all
         are equal.
         """
-        columns_by_name = {name: getattr(self, name) for name in ROW_COLUMNS}
-        columns = {
-            name: c[index]
-            for name, c in columns_by_name.items()
-            if c is not None and (len(c) or name in TOP_COLUMNS)
-        }
+        columns = {}
+        for name in ROW_COLUMNS:
+            column = getattr(self, name)
+            if column is not None and (len(column) or name in TOP_COLUMNS):
+                columns[name] = column[index]
         if "weight" in columns:
             columns["weight"] = effective_weights(columns["weight"])
         return RowTable(

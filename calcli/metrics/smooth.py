@@ -63,11 +63,10 @@ def solve_together(contexts: Sequence[MetricContext]) -> None:
     Contexts of few rows are solved some at once; those of many rows are left out.
     """
     cells = grid_cells(0)
-    small = [
-        context
-        for context in contexts
-        if grid_cells(context.n) == cells and context.table.weights.sum() > 0.0
-    ]
+    small = []
+    for context in contexts:
+        if grid_cells(context.n) == cells and context.table.weights.sum() > 0.0:
+            small.append(context)
     for start in range(0, len(small), AT_ONCE):
         batch = small[start : start + AT_ONCE]
         spectra = np.stack([_observed_spectrum(context) for context in batch])

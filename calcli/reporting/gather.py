@@ -459,7 +459,7 @@ def _sampled(rows: Rows, seed: int) -> Rows:
         return rows
     rng = np.random.default_rng(seed)
     index = np.sort(rng.choice(rows.n, most, replace=False))
-    z = np.concatenate([block.z for block in rows.take(index).blocks()])
+    z = rows.take(index).z()
     weights = rows.weights()
     return ArrayRows(
         z,

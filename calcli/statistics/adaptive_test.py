@@ -70,8 +70,11 @@ def adaptive_test(
     c = scores[order]
     y = outcomes[order]
     variance = c * (1.0 - c)
-    cuts = [_Cut.of(c, variance, 2.0**b) for b in range(1, levels + 1)]
-    cuts = [cut for cut in cuts if cut.sd > 0.0]
+    cuts = []
+    for b in range(1, levels + 1):
+        cut = _Cut.of(c, variance, 2.0**b)
+        if cut.sd > 0.0:
+            cuts.append(cut)
     if not cuts:
         if vanishes(float(np.abs(y - c).max())):
             return 0.0, 1.0, levels

@@ -20,10 +20,9 @@ def area_under_roc(ranked: Ranked) -> float | None:
     pairs = ranked.right * ranked.wrong
     if pairs <= 0.0:
         return None
-    won = (
-        float(block.right @ (wrong_below + 0.5 * block.wrong))
-        for block, _, wrong_below in running(ranked)
-    )
+    won = []
+    for block, _, wrong_below in running(ranked):
+        won.append(float(block.right @ (wrong_below + 0.5 * block.wrong)))
     return math.fsum(won) / pairs
 
 

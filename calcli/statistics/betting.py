@@ -19,6 +19,7 @@ e-detectors; Arnold, Henzi, Ziegel (2023), JRSS B 85(4).
 
 import math
 from dataclasses import dataclass
+from itertools import product, starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -46,17 +47,16 @@ SHIFTS = (0.0, 0.25, -0.25, 0.5, -0.5, 1.0, -1.0)
 SLOPES = (0.4, 0.6, 0.8, 1.0, 1.25, 1.6)
 CALIBRATED = Bend(0.0, 1.0)
 
-BENDS = [
-    Bend(shift, slope)
-    for shift in SHIFTS
-    for slope in SLOPES
-    if (shift, slope) != CALIBRATED
-]
+BENDS = list(starmap(Bend, product(SHIFTS, SLOPES)))
+BENDS.remove(CALIBRATED)
 NEARLY_CERTAIN = 5e-6
 """Distance from 0 or 1 within which no bend moves a score by the default tolerance."""
 
 CUTS = [
-    Cut(margin, nearest) for nearest in (0.5, NEARLY_CERTAIN) for margin in (0.03, 0.08)
+    Cut(0.03, 0.5),
+    Cut(0.08, 0.5),
+    Cut(0.03, NEARLY_CERTAIN),
+    Cut(0.08, NEARLY_CERTAIN),
 ]
 
 ALTERNATIVES: tuple[Bend | Cut, ...] = (*BENDS, *CUTS)

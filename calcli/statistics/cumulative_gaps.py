@@ -14,12 +14,12 @@ def max_brownian_tail(x: float) -> float:
     """Compute P(max |B(t)|, 0 <= t <= 1, is at least x) for Brownian motion B."""
     if x < 0.2:
         return 1.0
-    inside = sum(
-        (-1) ** j
-        / (2 * j + 1)
-        * math.exp(-((2 * j + 1) ** 2) * math.pi**2 / (8.0 * x * x))
-        for j in range(40)
-    )
+    terms = []
+    for j in range(40):
+        odd = 2 * j + 1
+        term = math.exp(-(odd**2) * math.pi**2 / (8.0 * x * x))
+        terms.append((-1) ** j / odd * term)
+    inside = sum(terms)
     if x < 3.0:
         return min(1.0, max(0.0, 1.0 - 4.0 / math.pi * inside))
     # Far out the two crossings exclude each other, and the series above would cancel.

@@ -10,7 +10,6 @@ Reference: Cleveland (1979), Journal of the American Statistical Association 74,
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -158,16 +157,6 @@ class SmoothedErrors:
             median=row_quantile(errors, weight, 0.5),
             ninetieth=row_quantile(errors, weight, 0.9),
             largest=errors.max(axis=-1),
-        )
-
-    @classmethod
-    def joined(cls, parts: "Sequence[SmoothedErrors]") -> "SmoothedErrors":
-        """Errors of all outcomes from those of some, one after the other."""
-        return cls(
-            mean=np.concatenate([part.mean for part in parts]),
-            median=np.concatenate([part.median for part in parts]),
-            ninetieth=np.concatenate([part.ninetieth for part in parts]),
-            largest=np.concatenate([part.largest for part in parts]),
         )
 
 

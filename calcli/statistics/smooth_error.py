@@ -294,7 +294,7 @@ def of_draws(parts: Sequence[Residuals], cells: int) -> list[tuple[FloatArray, f
     start = np.log(np.maximum(square, SMALLEST**3) / np.pi**1.5) / 3.0
     errors = smooth_errors(Spectra(parts, cells), 1e-4, start)
     ends = np.cumsum([len(mass) for mass, _ in parts])
-    return [
-        (errors_of_part[:-1], float(errors_of_part[-1]))
-        for errors_of_part in np.split(errors, ends[:-1])
-    ]
+    of_parts = []
+    for of_part in np.split(errors, ends[:-1]):
+        of_parts.append((of_part[:-1], float(of_part[-1])))
+    return of_parts

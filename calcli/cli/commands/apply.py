@@ -48,6 +48,7 @@ from calcli.io.provenance import chain_text, identity, link_to
 from calcli.io.question_artifact import load, read_questions
 from calcli.io.score_files import FORMATS, Place, Sheet, Slab, format_of, names_format
 from calcli.io.validate import doubts, score_kind
+from calcli.items import doubled
 from calcli.records import cached_property
 from calcli.rows import SCORE_KINDS, ScoreKind
 
@@ -427,10 +428,9 @@ def _targets(args: ApplyArgs) -> list[Path]:
         if group:
             stem += "." + group.replace("/", ".")
         targets.append(folder / f"{stem}.{ending}")
-    if len(set(targets)) < len(targets):
-        twice = next(str(t) for t in targets if targets.count(t) > 1)
+    for target in doubled(targets):
         raise UsageError(
-            f"two bundles would be written to {twice}; apply them one by one"
+            f"two bundles would be written to {target}; apply them one by one"
         )
     names_file = names_format(folder) and not args.output.endswith("/")
     is_file = os.path.exists(folder) or names_file

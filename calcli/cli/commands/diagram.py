@@ -317,7 +317,7 @@ def _labels(args: DiagramArgs, artifacts: Artifacts) -> list[str]:
     where two share one.
     """
     if args.names is not None:
-        names = [name.strip() for name in args.names.split(",")]
+        names = list(map(str.strip, args.names.split(",")))
         if len(names) != 1 + len(artifacts):
             raise UsageError(
                 f"--names {args.names}: expected {1 + len(artifacts)}, of the"

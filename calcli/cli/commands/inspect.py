@@ -48,6 +48,7 @@ from calcli.io.bundle import BundleRows
 from calcli.io.locate import split_where
 from calcli.io.question_artifact import QuestionsArtifact, read_questions
 from calcli.io.validate import doubts
+from calcli.items import are_all, has_any
 from calcli.records import cached_property
 
 LONGEST_WORD = 200
@@ -362,14 +363,14 @@ def _is_nested(value: Any) -> bool:
     """True for a dictionary with lists or dictionaries in it."""
     if not isinstance(value, dict):
         return False
-    return any(isinstance(part, dict | list) for part in value.values())
+    return has_any(dict | list, value.values())
 
 
 def _is_table(value: Any) -> bool:
     """True for several dictionaries."""
     if not isinstance(value, list) or len(value) < 2:
         return False
-    return all(isinstance(row, dict) for row in value)
+    return are_all(dict, value)
 
 
 def _print_rows(rows: list[dict[str, Any]]) -> None:

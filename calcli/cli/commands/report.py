@@ -30,6 +30,7 @@ from calcli.evaluation.metric_limits import Outcome, check, limits
 from calcli.evaluation.results import Result
 from calcli.evaluation.subjects import UNCALIBRATED, Candidate, Plan
 from calcli.evaluation.watch_state import read as read_state
+from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
 from calcli.metrics.settings import MetricSettings
@@ -241,11 +242,12 @@ def model_of_rows(
     model, assessed = gather(subject, candidates, job.plan, job.command.progress)
     warned = [] if in_sample else artifacts
     results = job.with_warnings(rows, warned, assessed)
-    files = [None, *((named.name, named.artifact) for named in artifacts)]
-    versions = [
-        replace(version, result=result, file=file)
-        for version, result, file in zip(model.versions, results, files, strict=True)
-    ]
+    files: list[tuple[str, Artifact] | None] = [None]
+    for named in artifacts:
+        files.append((named.name, named.artifact))
+    versions = []
+    for version, result, file in zip(model.versions, results, files, strict=True):
+        versions.append(replace(version, result=result, file=file))
     model = replace(
         model,
         versions=tuple(versions),

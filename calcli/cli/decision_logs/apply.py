@@ -75,13 +75,11 @@ def _calibrated(
 
 def _say_left_out(calibrator: AnswerCalibrator, command: CommandContext) -> None:
     """Say of which questions no confidence is written."""
-    names = [
-        name
-        for name, answer_map in calibrator.questions.items()
-        if answer_map.type != "yes/no"
-        and answer_map.confidence is None
-        and not answer_map.is_identity
-    ]
+    names = []
+    for name, answer_map in calibrator.questions.items():
+        has_formula = answer_map.type == "yes/no" or answer_map.confidence is not None
+        if not has_formula and not answer_map.is_identity:
+            names.append(name)
     if names:
         listing = ", ".join(name[:60] for name in names[:6])
         command.say(

@@ -66,13 +66,13 @@ class Epochs(Figure):
 
         Raises UsageError for one bundle, or a calibrator not on all of them.
         """
-        bundles = list(dict.fromkeys(measured.bundle for measured in request.sets))
+        bundles = request.bundles
         if len(bundles) < 2:
             raise UsageError(
                 "--style epochs draws bundles in their order: give two or more, e.g."
                 " 'epochs.h5:*'"
             )
-        labels = list(dict.fromkeys(measured.label for measured in request.sets))
+        labels = request.calibrators
         by = {(measured.bundle, measured.label): measured for measured in request.sets}
         if len(by) != len(bundles) * len(labels):
             raise UsageError(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from textwrap import wrap
 from typing import Any
 
@@ -16,6 +17,7 @@ from calcli.diagrams.terminal import MARK, POINT, Canvas, Look
 from calcli.metrics.context import MetricContext
 from calcli.metrics.losses import gap_interval, group_gaps, interval_of_test
 from calcli.metrics.settings import MetricSettings
+from calcli.numerics import FloatArray
 from calcli.records import as_json
 
 NAN = float("nan")
@@ -66,6 +68,10 @@ class Series:
     label: str
     gaps: tuple[Gap, ...]
 
+    def values(self, name: str) -> FloatArray:
+        """A field of all gaps, (gaps,)."""
+        return np.array([getattr(gap, name) for gap in self.gaps])
+
     @property
     def about(self) -> str:
         """Number of parts with a significant gap as text: ``ts: 3 of 10``."""
@@ -113,13 +119,13 @@ class Gaps(Figure):
         shown = list(range(len(parts)))
         limit = request.panels or LINES
         if len(parts) > limit:
-            p_values = [gap.p_value for gap in drawn[0].gaps]
+            p_values = drawn[0].values("p_value")
             shown = np.argsort(p_values, kind="stable")[:limit].tolist()
             notes.insert(0, f"{limit} of {len(parts)} {plural}: the most significant")
         if request.ordered:
             shown.sort()
         else:
-            gaps = np.nan_to_num([gap.gap for gap in drawn[0].gaps], nan=-9.0)
+            gaps = np.nan_to_num(drawn[0].values("gap"), nan=-9.0)
             shown.sort(key=lambda part: -gaps[part])
         series = []
         for label, whole in zip(request.labels, drawn, strict=True):
@@ -206,17 +212,15 @@ class Gaps(Figure):
             size = 14
         shift = (0.5 * (count - 1) - place) * 0.8 / max(count, 2)
         y = np.arange(len(series.gaps))[::-1] + shift
-        low = np.array([gap.low for gap in series.gaps])
-        high = np.array([gap.high for gap in series.gaps])
+        low, high = series.values("low"), series.values("high")
         axes.hlines(y, low, high, color=colour, lw=1.6, zorder=3)
-        low = np.array([gap.adjusted_low for gap in series.gaps])
-        high = np.array([gap.adjusted_high for gap in series.gaps])
+        low, high = series.values("adjusted_low"), series.values("adjusted_high")
         axes.hlines(y, low, high, color=colour, lw=0.6, zorder=3)
         faces = []
         for gap in series.gaps:
             faces.append(colour if gap.beyond else paper.theme.page)
         axes.scatter(
-            np.array([gap.gap for gap in series.gaps]),
+            series.values("gap"),
             y,
             s=size,
             c=faces,
@@ -232,7 +236,7 @@ class Gaps(Figure):
         lines = [look.paint(squeeze(self.title, width), "strong")]
         reach = 0.0
         for series in self.series:
-            reach = max(reach, *(gap.reach for gap in series.gaps))
+            reach = max(reach, *series.values("reach").tolist())
         reach = reach or 0.1
         bar = max(min(width - 44, 60), 5)
         for series in self.series:
@@ -332,7 +336,7 @@ def gap_series(
     if contexts:
         only = None if len(drawn) > 1 else drawn[0]
         tests = group_gaps(list(contexts.values()), only)
-    together = [test.p_adjusted for group in tests.values() for test in group]
+    together = [test.p_adjusted for test in chain(*tests.values())]
     n_significant = sum(p_adjusted <= LEVEL for p_adjusted in together)
     level = 1.0 - LEVEL * max(n_significant, 1) / max(len(together), 1)
     series = []

@@ -72,7 +72,7 @@ def _cells(line: str, n: int, where: str) -> list[str]:
             cells.append(_unquoted(match[1], match[2], match[3]))
             match = CELL.match(line, match.end()) if match[4] else None
     else:
-        cells = [cell.strip() for cell in line.split(",")]
+        cells = list(map(str.strip, line.split(",")))
     if len(cells) != n:
         raise DataError(f"{where} has {len(cells)} cells, expected {n}")
     return cells
@@ -87,11 +87,13 @@ def _unquoted(single: str | None, double: str | None, plain: str | None) -> str:
 def _column(file: SourceFile, name: str, kind: str, cells: Sequence[str]) -> Column:
     """Column of numbers, or of words."""
     empty_row = cells.index(MISSING) if MISSING in cells else None
-    if kind.split()[0] not in NUMERIC:
-        texts = words(["" if cell == MISSING else cell for cell in cells])
-        return held_column(file.path, name, texts, "text", empty_row)
+    is_numeric = kind.split()[0] in NUMERIC
+    empty = "nan" if is_numeric else ""
+    texts = [empty if cell == MISSING else cell for cell in cells]
+    if not is_numeric:
+        return held_column(file.path, name, words(texts), "text", empty_row)
     try:
-        numbers = [np.nan if cell == MISSING else float(cell) for cell in cells]
+        numbers = list(map(float, texts))
     except ValueError as problem:
         raise DataError(f"{file.path}: column {name!r}: {problem}") from None
     return held_column(file.path, name, np.array(numbers), "number", empty_row)

@@ -9,10 +9,10 @@ from calcli.importers.classifications import Classification, predictions_and_tru
 from calcli.importers.formats import reader
 from calcli.importers.json_arrays import numbers_of
 from calcli.importers.json_columns import table_of_rows, with_class_names
-from calcli.importers.nested import are_all
 from calcli.importers.predicted_names import required_names
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
+from calcli.items import are_all
 
 CLASSIFICATION = "Classification"
 EXPORT = "export these two: dataset.select_fields([PREDICTIONS, TRUTH]).export(…)"

@@ -15,6 +15,7 @@ from calcli.importers.json_layouts import (
 from calcli.importers.records import distribution_of_pairs
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
+from calcli.items import are_all
 
 JSON_LINES = (".jsonl", ".ndjson")
 """Endings of files with an object on every line, which may be one."""
@@ -60,7 +61,7 @@ def _table_of_list(file: SourceFile) -> Table | None:
         return Table(path, "json", {}, records=file.records)
     if isinstance(values[0], list) and distribution_of_pairs(values[0]):
         return Table(path, "json", {}, records=[{"scores": row} for row in values])
-    if all(isinstance(value, list | int | float) for value in values):
+    if are_all(list | int | float, values):
         column = column_of_cells(path, path.stem, values)
         return Table(path, "json", {path.stem: column}, is_single=True)
     return None

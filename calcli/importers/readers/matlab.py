@@ -9,6 +9,7 @@ from calcli.importers.readers.foreign_hdf5 import load_dataset
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Column, Table, constant
 from calcli.io.hdf5 import HDF5, open_file
+from calcli.items import are_all
 from calcli.numerics import AnyArray
 
 COUNTS_FROM_ONE = {"first_index": 1}
@@ -53,7 +54,7 @@ def _add(arrays: dict[str, AnyArray], path: str, value: Any) -> None:
             _add(arrays, f"{path}/{name}", inner)
         return
     array = np.atleast_1d(np.asarray(value))
-    if array.dtype.kind == "O" and all(isinstance(word, str) for word in array.flat):
+    if array.dtype.kind == "O" and are_all(str, array.flat):
         array = array.astype("U")
     if array.dtype.kind in "biufU":
         arrays[path] = array

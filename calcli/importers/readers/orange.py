@@ -58,7 +58,7 @@ def _is_header(file: SourceFile) -> bool:
     if not len(names) == len(types) == len(roles) > 1:
         return False
     has_types = any(cell.strip() in TYPES for cell in types)
-    are_types = all(cell.strip() for cell in types)
+    are_types = all(map(str.strip, types))
     are_roles = all(ROLE.fullmatch(cell.strip()) for cell in roles)
     has_roles = any(map(str.strip, roles)) and sum(map(_is_class, roles)) <= 1
     return has_types and are_types and are_roles and has_roles

@@ -88,8 +88,8 @@ def _load(file: SourceFile, name: str, about: Mapping[str, Any], base: int) -> A
         expected = ", ".join(TYPES)
         raise DataError(f"{where} has type {type_name}, expected one of {expected}")
     dtype = np.dtype(TYPES[type_name])
-    shape = tuple(int(length) for length in about["shape"])
-    first, last = (int(offset) for offset in about["data_offsets"])
+    shape = tuple(map(int, about["shape"]))
+    first, last = map(int, about["data_offsets"])
     is_inside = first >= 0 and base + last <= file.size
     fits = min(shape, default=1) >= 0 and last - first == prod(shape) * dtype.itemsize
     if not fits or not is_inside:

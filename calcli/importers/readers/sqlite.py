@@ -9,6 +9,7 @@ from calcli.importers.json_columns import column_of_cells
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 from calcli.importers.text_cells import text_column
+from calcli.items import are_all
 
 
 @reader(
@@ -39,7 +40,7 @@ def read_sqlite(file: SourceFile) -> Table:
     for place, header in enumerate(headers):
         cells = [row[place] for row in rows]
         columns[header] = column_of_cells(file.path, header, cells)
-        if all(isinstance(cell, str) for cell in cells):
+        if are_all(str, cells):
             columns[header] = text_column(file.path, header, cells)
     return Table(file.path, "sqlite", columns, len(rows))
 

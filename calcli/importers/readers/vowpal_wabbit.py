@@ -9,6 +9,7 @@ from calcli.importers.json_columns import table_of_rows, with_class_names
 from calcli.importers.label_scores import is_distribution
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
+from calcli.items import picked
 
 LINE = re.compile(
     r"(?:(?P<labels>\d+)[ \t])?"
@@ -68,7 +69,7 @@ def read_vowpal_wabbit(file: SourceFile) -> Table:
         if row["probs"].keys() != set(classes):
             raise DataError(f"{file.path}: row {number} has other classes than row 0")
         row["probs"] = [row["probs"][name] for name in classes]
-        made.append({name: row[name] for name in fields})
+        made.append(picked(row, fields))
     table = table_of_rows(file.path, "vowpal-wabbit", made)
     return with_class_names(table, classes)
 

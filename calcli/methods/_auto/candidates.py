@@ -164,11 +164,11 @@ def uses_any(candidate: Candidate, methods: Set[str]) -> bool:
 
 def that_hold_classes(candidates: Mapping[str, Candidate]) -> dict[str, Candidate]:
     """Candidates that can leave the probability of some classes as it is."""
-    return {
-        name: candidate
-        for name, candidate in candidates.items()
-        if not uses_any(candidate, PER_CLASS - HOLDING)
-    }
+    holding = {}
+    for name, candidate in candidates.items():
+        if not uses_any(candidate, PER_CLASS - HOLDING):
+            holding[name] = candidate
+    return holding
 
 
 def lacking_classes(rows: Rows) -> list[int]:

@@ -122,13 +122,15 @@ class Plan:
         folds = min(folds, rows.n)
         draws = 2 if rows.n <= REPEATED_ROWS else 1
         fold = [sampled_folds(rows, folds, seed, draw) for draw in range(draws)]
-        n_folds = [int(numbers.max()) + 1 for numbers in fold]
-        if scores > CHEAP_SCORES:
-            n_folds = [min(n, math.ceil(HELD_ROWS * n / rows.n)) for n in n_folds]
         parts = []
-        for draw in range(draws):
-            parts += [(draw, number) for number in range(n_folds[draw])]
-        index = np.flatnonzero(fold[0] < n_folds[0])
+        n_held = []
+        for draw, numbers in enumerate(fold):
+            n_folds = int(numbers.max()) + 1
+            if scores > CHEAP_SCORES:
+                n_folds = min(n_folds, math.ceil(HELD_ROWS * n_folds / rows.n))
+            n_held.append(n_folds)
+            parts += [(draw, number) for number in range(n_folds)]
+        index = np.flatnonzero(fold[0] < n_held[0])
         return cls(np.stack(fold), tuple(parts), index)
 
     def held(self, part: Part) -> IntArray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from calcli.calibrator import Context, Fit
 from calcli.composition import Composition, FittedPrefixes
+from calcli.items import picked
 from calcli.methods._auto.candidates import (
     Candidate,
     candidates_for,
@@ -168,7 +169,7 @@ def refitted(
     whole: dict[str, Fit[Any]] = {}
     for fits in in_order(fit, chains):
         whole |= fits
-    return {name: whole[name] for name in by_name}
+    return picked(whole, by_name)
 
 
 def joint_warnings(fits: Mapping[str, Fit[Any]]) -> tuple[str, ...]:

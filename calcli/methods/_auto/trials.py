@@ -11,6 +11,7 @@ from calcli.calibrator import Calibrator, Context
 from calcli.composition import Composition, FittedPrefixes
 from calcli.errors import CalcliError
 from calcli.folds import content_order, sampled_folds
+from calcli.items import picked
 from calcli.mapped_rows import mapped
 from calcli.methods._auto.candidates import (
     Candidate,
@@ -251,7 +252,7 @@ class Trying:
         """Fit the candidates without the first part, and score them on it."""
         learn, held_rows = self.plan.split(self.rows, part)
         scored = ScoredRows(held_rows)
-        remaining = {name: self.candidates[name] for name in self.remaining}
+        remaining = picked(self.candidates, self.remaining)
         chains = chained(remaining) if self.budget is None else [list(remaining)]
 
         def fit(chain: list[str]) -> dict[str, Outcome]:
@@ -320,7 +321,7 @@ class Trying:
             calibrator = self.outcomes[name][first].calibrator
             if calibrator is not None:
                 starts[name] = calibrator
-        remaining = {name: self.candidates[name] for name in self.remaining}
+        remaining = picked(self.candidates, self.remaining)
         chains = chained(remaining)
 
         def tasks() -> Iterator[Task]:
@@ -393,7 +394,7 @@ class Trying:
     ) -> dict[str, Outcome]:
         """Outcomes of candidates on a sample, those of failed ones left out."""
         share = learn.n * learn.k / (self.rows.n * self.rows.k)
-        chains = chained({name: self.candidates[name] for name in names})
+        chains = chained(picked(self.candidates, names))
 
         def fit(chain: list[str]) -> dict[str, Outcome]:
             scored = ScoredRows(judge)

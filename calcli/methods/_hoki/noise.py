@@ -56,7 +56,7 @@ def searched_families(options: HokiOptions) -> tuple[str, ...]:
     """
     if options.noise != "auto":
         return (options.noise,)
-    names = {part.strip() for part in options.families.split(",")}
+    names = set(map(str.strip, options.families.split(",")))
     if not names <= set(FAMILIES):
         raise UsageError(
             f"option families={options.families!r}: expected some of"

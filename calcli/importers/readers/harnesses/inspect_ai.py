@@ -8,11 +8,11 @@ from calcli.errors import DataError
 from calcli.importers.formats import reader
 from calcli.importers.gold_choices import only_one
 from calcli.importers.marked_answers import marked, table_of_marked
-from calcli.importers.nested import are_all
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Record, Table
 from calcli.importers.token_answers import Answer, answer_id, positions_of
 from calcli.importers.zip_members import json_members
+from calcli.items import are_all
 
 MARKS: dict[Any, bool] = {"C": True, "I": False, 1: True, 0: False}
 SAMPLE = re.compile(r"samples/.*\.json", re.DOTALL)

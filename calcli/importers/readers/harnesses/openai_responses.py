@@ -6,7 +6,6 @@ from calcli.errors import DataError
 from calcli.importers.answer_classes import with_classes
 from calcli.importers.formats import reader
 from calcli.importers.names import role_of
-from calcli.importers.nested import are_all
 from calcli.importers.remarks import remark_left_out
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Record, Table
@@ -16,6 +15,7 @@ from calcli.importers.token_answers import (
     positions_of,
     table_of_answers,
 )
+from calcli.items import are_all
 
 KEYS_OF_CHOICE = {"message", "text", "logprobs"}
 
