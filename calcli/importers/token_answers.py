@@ -120,6 +120,14 @@ def _position(token: Any, logprob: Any, top: Mapping[str, Any]) -> Position:
     return Position(str(token), float(logprob), likely)
 
 
+def text_of_message(message: Mapping[str, Any] | None) -> str:
+    """Text of a chat message; of one in several parts that of its parts of text."""
+    content = (message or {}).get("content")
+    if not isinstance(content, list):
+        return "" if content is None else str(content)
+    return "".join(part["text"] for part in content if part.get("type") == "text")
+
+
 def answer_id(value: Any, where: str) -> str | None:
     """Text of the id of an answer; None where it has none. Raises DataError."""
     return None if value is None else text_of(question_id(value, where))

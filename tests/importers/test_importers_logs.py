@@ -372,6 +372,26 @@ def test_inspect_without_choices_is_confidences_and_without_log_probabilities_no
         bring(path, tmp_path / "o.h5")
 
 
+def test_an_answer_in_parts_is_the_text_of_its_parts(tmp_path):
+    """It was the list in print, which no right answer equals."""
+    samples = []
+    for i in range(N):
+        sample = one_sample(i, "A", choices=False)
+        sample["output"]["choices"][0]["message"]["content"] = [
+            {"type": "reasoning", "reasoning": "Hm."},
+            {"type": "text", "text": "word "},
+            {"type": "text", "text": str(i % 3)},
+        ]
+        samples.append(sample)
+    path = eval_file(tmp_path / "a.eval", samples)
+    (tmp_path / "gold.csv").write_text(
+        "id,answer\n" + "".join(f"{i},word 1\n" for i in range(N))
+    )
+    ask = {"confidence": "confidence", "correct": "answer=gold"}
+    arrays, _ = bring(path, tmp_path / "o.h5", gold=str(tmp_path / "gold.csv"), **ask)
+    assert arrays["correct"].tolist() == [i % 3 == 1 for i in range(N)]
+
+
 def zstd_file(path, samples, method=93):
     """The same packed with zstd, as inspect_ai does: members stored, under the number of the method.
 

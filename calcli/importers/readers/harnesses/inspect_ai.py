@@ -10,7 +10,12 @@ from calcli.importers.gold_choices import only_one
 from calcli.importers.marked_answers import marked, table_of_marked
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Record, Table
-from calcli.importers.token_answers import Answer, answer_id, positions_of
+from calcli.importers.token_answers import (
+    Answer,
+    answer_id,
+    positions_of,
+    text_of_message,
+)
 from calcli.importers.zip_members import json_members
 from calcli.items import are_all
 
@@ -76,7 +81,7 @@ def _answer(sample: Record, where: str) -> Answer:
     target = sample.get("target")
     if isinstance(target, list):
         target = only_one(target, where, "targets")
-    text = _text((choice.get("message") or {}).get("content"))
+    text = text_of_message(choice.get("message"))
     sample_id = answer_id(sample.get("id"), f"{where}: id")
     n_choices = len(sample.get("choices") or [])
     answer = Answer(where, sample_id, text, positions, n_choices=n_choices)

@@ -14,6 +14,7 @@ from calcli.importers.token_answers import (
     answer_id,
     positions_of,
     table_of_answers,
+    text_of_message,
 )
 from calcli.items import are_all
 
@@ -90,18 +91,17 @@ def _answer(body: Record, wrapper: Record, where: str) -> Answer:
             " had; generate one with logprobs=true, top_logprobs=20"
         )
     positions = positions_of(choice.get("logprobs"), where)
-    text = choice.get("text") or (choice.get("message") or {}).get("content") or ""
+    text = str(choice.get("text") or text_of_message(choice.get("message")))
     gold = {}
     for name, value in wrapper.items():
         if role_of(name) == "labels" and isinstance(value, str | int):
             gold[name] = value
-    return Answer(where, _id_of(wrapper, where), str(text), positions, gold)
+    return Answer(where, _id_of(wrapper, where), text, positions, gold)
 
 
 def _id_of(record: Record, where: str) -> str | None:
     """Id of a line: its ``custom_id``, else its ``id``; None if it has neither."""
     for name in ("custom_id", "id"):
-        value = record.get(name)
-        if value is not None and value != "":
-            return answer_id(value, f"{where}: {name}")
+        if record.get(name) not in (None, ""):
+            return answer_id(record[name], f"{where}: {name}")
     return None
