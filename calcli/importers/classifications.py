@@ -4,26 +4,31 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calcli.errors import DataError
+from calcli.items import present
 
 Classification = Mapping[str, Any]
 
 
 def are_predictions(classifications: Sequence[Classification]) -> bool:
     """True where every label has a confidence."""
-    return all(cell.get("confidence") is not None for cell in classifications)
+    return _n_confidences(classifications) == len(classifications)
 
 
-def are_truths(classifications: Sequence[Classification]) -> bool:
-    """True where no label has a confidence."""
-    return all(cell.get("confidence") is None for cell in classifications)
+def _n_confidences(classifications: Sequence[Classification]) -> int:
+    return len(present(cell.get("confidence") for cell in classifications))
 
 
 def predictions_and_truths(
     fields: Mapping[str, Sequence[Classification]], where: object, advice: str
 ) -> tuple[Sequence[Classification], Sequence[Classification]]:
     """The one field of predictions, and the one of right labels. Raises DataError."""
-    predicted = [name for name, cells in fields.items() if are_predictions(cells)]
-    right = [name for name, cells in fields.items() if are_truths(cells)]
+    predicted = []
+    right = []
+    for name, classifications in fields.items():
+        if are_predictions(classifications):
+            predicted.append(name)
+        elif _n_confidences(classifications) == 0:
+            right.append(name)
     if len(predicted) == 1 and len(right) == 1:
         return fields[predicted[0]], fields[right[0]]
     raise DataError(
