@@ -137,7 +137,7 @@ def signature(
 
 def settings_of(names: Iterable[str]) -> set[str]:
     """The settings that pin the definition of one of these metrics: norm, bins, scheme,
-    label, compat.
+    label, compat, threshold.
     """
     settings = set()
     for name in names:
@@ -145,6 +145,8 @@ def settings_of(names: Iterable[str]) -> set[str]:
         settings |= {key for key, constant in one.signature if constant is None}
         if "bins" in settings or one.name == "smece":
             settings.add("compat")
+        if one.name == "accuracy":
+            settings.add("threshold")
     return settings
 
 

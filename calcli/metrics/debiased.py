@@ -420,4 +420,7 @@ def ece_debiased(context: MetricContext) -> Value:
     bins = context.bins("mass")
     if (bins.count == 1).any():
         raise Undefined("every bin with rows needs at least two; use fewer --bins")
-    return Value(debiased_error(bins, s.norm, s.resamples, context.rng("ece_debiased")))
+    return Value(
+        debiased_error(bins, s.norm, s.resamples, context.rng("ece_debiased")),
+        signature={"draws": str(s.resamples), "seed": str(s.seed)},
+    )

@@ -1,5 +1,6 @@
 """Values of metrics: laws, hand-sized cases, other programs, published and oracle numbers."""
 
+from dataclasses import fields
 from itertools import pairwise
 
 import numpy as np
@@ -14,13 +15,20 @@ from metric_cases import (
 )
 
 from calcli.binning import BinStats, binned_error, mass_edges, width_edges
-from calcli.errors import UsageError
+from calcli.errors import CalcliError, UsageError
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.binned_errors import monotone_mass_bins
-from calcli.metrics.catalog import describe_metric, measure, metric_names, signature
+from calcli.metrics.catalog import (
+    describe_metric,
+    measure,
+    metric_names,
+    settings_of,
+    signature,
+)
 from calcli.metrics.class_columns import class_columns
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext
+from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.registry import metric as register
 from calcli.metrics.settings import MetricSettings
 from calcli.rows import ArrayRows
@@ -286,11 +294,11 @@ def test_published_probability_file(real):
 # ---- laws
 
 
-def random_context(seed=0, n=300, k=4, **settings):
-    rng = np.random.RandomState(seed)
+def random_context(data_seed=0, n=300, k=4, **settings):
+    rng = np.random.RandomState(data_seed)
     z = rng.normal(size=(n, k)) * 2
     rows = ArrayRows(z, draw_labels(softmax(z * 0.8), rng))
-    s = MetricSettings(resamples=50, **settings)
+    s = MetricSettings(**{"resamples": 50, **settings})
     return rows, MetricContext(
         collect(rows, class_bins=s.bins, tops=(2, 3, 5)), s, lambda: class_columns(rows)
     )
@@ -504,19 +512,54 @@ def test_labels_class_and_all():
         measure("ece_mass", random_context(label="all")[1])
 
 
-def test_compat_touches_width_bins_only():
-    for compat in ("torchmetrics", "relplot"):
-        ours, theirs = (
-            random_context(seed=3)[1],
-            random_context(seed=3, compat=compat)[1],
-        )
+OTHER_SETTINGS = {
+    "bins": 7,
+    "norm": 2.0,
+    "scheme": "mass",
+    "label": "class",
+    "compat": "torchmetrics",
+    "level": 0.8,
+    "resamples": 60,
+    "seed": 1,
+    "interval": "t",
+    "threshold": 0.3,
+    "unit": "patient",
+    "ordered_levels": True,
+}
+"""Of every setting a value that is not its default."""
+
+OF_DRAWS_AND_INTERVALS = {"level", "resamples", "seed", "interval"}
+
+
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("setting", [field.name for field in fields(MetricSettings)])
+def test_two_values_of_a_metric_never_share_a_signature(setting, k):
+    """A setting that changes a value is named by the value's signature, and among the
+    settings that ``evaluate -m`` does not refuse as without effect."""
+    others = [OTHER_SETTINGS[setting]]
+    if setting == "label" and k == 2:
+        others = ["positive", "class", "all"]
+    if setting == "compat":
+        others = PROGRAMS
+    usual = random_context(k=k)[1]
+    for other in others:
+        changed = random_context(k=k, **{setting: other})[1]
         for name in metric_names():
-            a, b = measure(name, ours), measure(name, theirs)
-            signed = [
-                signature(name, s.settings, v.signature.items())
-                for s, v in ((ours, a), (theirs, b))
-            ]
-            assert (a.value == b.value) or (signed[0] != signed[1]), name
+            try:
+                values = [measure(name, context) for context in (usual, changed)]
+            except CalcliError:  # not of so many classes, or not with this setting
+                continue
+            if signed(name, usual, values[0]) == signed(name, changed, values[1]):
+                message = f"{name} with {setting} {other}"
+                numbers = [value.value for value in values]
+                if None not in numbers:  # None says why there is no value
+                    np.testing.assert_equal(*numbers, message)
+            elif setting not in OF_DRAWS_AND_INTERVALS | {"unit"}:
+                assert setting in settings_of([name]), f"--{setting} {name}"
+
+
+def signed(name, context, value):
+    return signature(name, context.settings, value.signature.items())
 
 
 def test_sweep_stops_where_accuracies_fall():

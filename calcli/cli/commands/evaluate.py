@@ -268,7 +268,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         """Settings on which no metric that is asked for depends."""
         if not self.metric or self.per_class:
             return set()
-        settings = {"bins", "norm", "scheme", "label", "compat"}
+        settings = {"bins", "norm", "scheme", "label", "compat", "threshold"}
         limited = [limit.metric for limit in self.limits()]
         settings -= settings_of([*self.metric, *limited])
         has_gaps = self.has_groups and not self.ordered
