@@ -37,8 +37,9 @@ tried.
 """
 
 LEAST_CLASSES = 20
-"""Classes that a row counts for at least: of few classes its groups cost the time. 100
-000 rows of two classes took 1.4 seconds (``benchmarks/group_remedy.py --cost``).
+"""Least number of classes to count with: of few classes the groups cost the time, not
+the classes. 100 000 rows of two classes took 1.4 seconds (``benchmarks/group_remedy.py
+--cost``).
 """
 
 
@@ -49,7 +50,8 @@ class Trial:
     method : of the maps, ``ts`` or ``platt``. by : the column, or several joined.
     change : of the loss against one map for all, cross-fitted likewise. held_out : the
     rows under it. p_value : of a loss that is not lower (one-sided), adjusted for all
-    choices of columns. n_folds : that the fits were made without.
+    choices of columns. n_folds : folds, each left out
+    of one fit.
     """
 
     method: str
@@ -184,7 +186,7 @@ def remedy_finding(trial: Trial, evaluated: MetricContext) -> Finding:
     it.
     """
     loss = deciding_loss(evaluated.table.k > 1)
-    # Its expected moments are those beside one map for all, not beside this version.
+    # The table's expected moments are of the comparison with one map for all.
     table = replace(trial.held_out.table, expected={})
     changes = compared(MetricContext(table, evaluated.settings), evaluated)
     here = over_folds(changes, trial.n_folds, evaluated)[loss]

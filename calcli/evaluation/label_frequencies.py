@@ -1,4 +1,4 @@
-"""Compare the label frequencies of a calibrator's fit with those of other rows."""
+"""Test whether the labels of a calibrator's fit and of other rows are as frequent."""
 
 import math
 
@@ -13,8 +13,8 @@ FEWEST_EXPECTED = 5.0
 def label_shift_p_value(fitted: FloatArray, observed: FloatArray) -> float:
     """Chi-square p-value of equal class frequencies in two sets of counts (k,).
 
-    Classes with fewer than ``FEWEST_EXPECTED`` rows in either set are pooled. Tail :
-    Wilson, Hilferty (1931), the cube root.
+    Classes of which fewer than ``FEWEST_EXPECTED`` rows are expected in the smaller set
+    are pooled. The tail is approximated by Wilson, Hilferty (1931), the cube root.
     """
     counts = np.stack([fitted, observed])
     size = counts.sum(axis=1)

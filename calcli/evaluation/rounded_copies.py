@@ -1,7 +1,7 @@
 """Rows of an earlier batch whose scores were rounded: float16, few digits.
 
 Such rows have other hashes. But their scores and outcomes, counted by cells, are more
-alike than those of independent rows could be (``calcli.statistics.alike_counts``).
+alike than those of independent rows could be (``calcli.statistics.copies_by_counts``).
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from calcli.numerics import FloatArray, IntArray
-from calcli.statistics.alike_counts import (
+from calcli.statistics.copies_by_counts import (
     N_CELLS,
     N_OUTCOMES,
     cell_of,

@@ -65,7 +65,7 @@ def with_carried(
 ) -> Imported:
     """Add the unused columns that are kept, under their own names.
 
-    Those of words are read in pieces.
+    Columns of words are read piece by piece.
     """
     if not request.carry:
         return imported
@@ -109,7 +109,7 @@ def _is_of_other_scores(path: str, scores: Name) -> bool:
 def _as_carried(name: str, column: Column, n: int) -> Column | None:
     """The column if it has a short word, or an id, for each of n rows; else None.
 
-    Of numbers and times that the file may have written otherwise, 007, the texts.
+    Numbers and times that the file wrote otherwise (007) are kept as texts.
     """
     if column.get_rows is None:
         column = replace(column, get=constant(column.load()))
@@ -153,8 +153,8 @@ def remark_unused(
     """Remark which unused columns are kept for ``apply`` and which are left out.
 
     columns : the unused ones. kept : names of the former. likely_unit : the column of
-    units to propose. scores : paths of the scores that were read. chose_parts : parts of
-    the source were asked for, so that nobody misses the columns of the others. Single
+    units to propose. scores : paths of the scores that were read. chose_parts : only some
+    parts of the source were asked for: columns of the others are not remarked on. Single
     values are no columns.
     """
     kept_names: list[str] = []

@@ -180,8 +180,9 @@ def overlap(stored: RowSketch | None, n: int, rows: SignatureSet) -> Overlap | N
 
     Two bounds for what independent sets share, of which the smaller holds:
 
-    - A row of the smaller set is as often in the larger one as the rows of this repeat
-      each other: two classes have few signatures, rounded scores still fewer.
+    - By chance a row of the smaller set is in the larger one about as often as the
+      larger set's own rows repeat: two classes have few signatures, rounded scores
+      still fewer.
     - Signatures that one row has and the other set too are at most n / rows.n times
       twice as many as those that two rows have (Poisson counts). Certain rows, which
       many have, do not hide the others then.
@@ -302,9 +303,10 @@ def some_signed_rows(rows: "Rows") -> SignedRows:
 
 
 def matches_by_chance(rows: SignedRows, n: int) -> float:
-    """Expected proportion of the rows with a signature of their own that n independent
-    rows hold too, if these have the same labels and their scores do not depend on
-    the label.
+    """Expected proportion of rows that n independent rows hold too, by chance.
+
+    Of the rows with a signature of their own. The independent rows have the same
+    labels, and scores that do not depend on the label.
 
     In a set with one row of each class no two rows are equal, even if all are certain.
     """

@@ -62,7 +62,8 @@ class Moments:
 class SumsRequest:
     """Request for sums over rows.
 
-    total : their number; ordered, joint : are sort keys, sums of the joint test made?
+    total : number of rows. ordered : make sort keys. joint : make the sums of the joint
+    test.
     """
 
     names: tuple[str, ...]
@@ -240,6 +241,7 @@ class RunningSums(Sums):
     predictions and labels, for the first set of scores only.
     """
 
+    # What a ``RowTable`` may have, and rows that are summed never have.
     weight = units = group = answers = None
     few_units = False
     label_effect = 1.0

@@ -225,8 +225,9 @@ def _with_stored(
 
 
 def _key(task: PassTask, rows: DataSet) -> bytes:
-    """Key of a task's results in the journal; in the first pass digests of the scores
-    are compared too.
+    """Key of a task's results in the journal.
+
+    In a pass that hashes the scores, their digests are compared too.
     """
     along = b"".join(np.ascontiguousarray(a).tobytes() for a in task.along)
     facts = (

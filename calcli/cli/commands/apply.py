@@ -33,7 +33,7 @@ from calcli.cli.context import CommandContext
 from calcli.cli.decision_logs.apply import apply_log
 from calcli.cli.decision_logs.fit import is_whole_log
 from calcli.cli.render import print_json, print_path
-from calcli.cli.shards import Shard, made
+from calcli.cli.resumable import Shard, made
 from calcli.errors import CalcliError, DataError, UsageError, check_choice
 from calcli.fitting.apply import Calibrated, calibrated_blocks
 from calcli.fitting.rows_of_fit import fitted_on

@@ -37,7 +37,7 @@ from calcli.cli.compare_tables import Leaderboard
 from calcli.cli.compare_tasks import CompareTask, differing_row, opened, outcomes
 from calcli.cli.context import CommandContext
 from calcli.cli.decision_logs.compare import are_two_logs, compare_log
-from calcli.cli.shards import job_file
+from calcli.cli.resumable import job_file
 from calcli.errors import DataError, UsageError
 from calcli.evaluation import leaderboard as board
 from calcli.io.atomic import check_output, is_stream, write_bytes, write_json

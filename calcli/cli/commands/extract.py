@@ -31,7 +31,7 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.extract_options import ExtractOptions
 from calcli.cli.render import Console, print_json, print_path
-from calcli.cli.shards import Shard, made
+from calcli.cli.resumable import Shard, made
 from calcli.errors import UsageError, check_choice
 from calcli.extracting.model_inputs import ModelJob, ModelOptions
 from calcli.importers.dealing import Splitting

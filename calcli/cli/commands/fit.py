@@ -41,7 +41,7 @@ from calcli.cli.render import (
     print_path,
     print_table,
 )
-from calcli.cli.shards import job_file
+from calcli.cli.resumable import job_file
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.fitting.fit import fit_artifact, fit_with_cross_fits
 from calcli.io.artifact import Artifact, save

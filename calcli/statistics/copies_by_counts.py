@@ -26,8 +26,10 @@ MERGED = (
     (2, 20),
     (2, 12),
 )
-"""Cells that are merged: so many neighbours, and all beyond a log-odds (in cells): few
-digits make one value of near-certain scores."""
+"""How cells are merged: so many neighbours into one, and all from a cell on.
+
+Scores with few digits have one value near certainty.
+"""
 
 MOST_DIFFERENT = 0.35
 """Sum of squares, in degrees of freedom, of a copy whose rows have crossed edges."""
@@ -61,7 +63,7 @@ def chance_of_alike(
     """Bound for the chance that independent rows of one source are as much alike.
 
     first, second : counts as ``count_rows`` gives them. part_by_chance : proportion of
-    their variance that no design of the sets takes away. 1 where they are not as much
+    their variance that is left to chance; stratified sets have less. 1 where they are not as much
     alike as a copy is.
     """
     most_different = MOST_DIFFERENT * part_by_chance
@@ -96,7 +98,7 @@ class _Split:
     def is_of_copy(self, most_different: float) -> bool:
         """True where the counts are as near to each other as those of a copy.
 
-        Each outcome is asked: other outcomes of the same scores are new. most_different
+        Both outcomes must be: the same scores with other labels are new rows. most_different
         : largest sum of squares of a copy, in degrees of freedom.
         """
         if self.distance > most_different * (len(self.both) - 1):
@@ -105,7 +107,7 @@ class _Split:
 
     @property
     def _cannot_tell(self) -> bool:
-        """True where the counts are too few for any to be no chance."""
+        """True where even the most even split of so few rows would not be significant."""
         least = sum(
             many * float(square.squares.min()) for square, many in self._squares
         )

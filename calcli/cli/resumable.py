@@ -43,7 +43,8 @@ def job_file(target: str | None) -> "Iterator[Journal | None]":
             message += f"; what is done is kept in {path}"
         raise WorkersLost(message) from None
     except CalcliError as problem:
-        # A full disk, too, has no room for what is done.
+        # Bad input can be put right and resumed; after another error, such as a full
+        # disk, the job file goes.
         done = not isinstance(problem, DataError)
         raise
     finally:
@@ -108,8 +109,8 @@ def made(
 ) -> Iterator[Callable[[], Any]]:
     """Yield, per shard in order, a call that returns its facts or raises its error.
 
-    The call makes the bundle, unless there are workers and several shards: then they
-    have made it. output : folder of the bundles. The job file lies beside it until all
+    Without workers, or for one shard, the call makes the bundle; else workers have made
+    it, and the call reports it. output : folder of the bundles. The job file lies beside it until all
     are made; bundles that an earlier run of the command has completed are kept.
     """
     if command.executor is None or len(shards) == 1:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from calcli.statistics.alike_counts import (
+from calcli.statistics.copies_by_counts import (
     LARGEST_CELL,
     N_CELLS,
     cell_of,
