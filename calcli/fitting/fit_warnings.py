@@ -10,6 +10,7 @@ import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Status
 from calcli.fit_summary import Summary
+from calcli.fitting.claims import sharpened_claim
 from calcli.io.dataset import DataSet
 from calcli.io.row_facts import unwritten
 from calcli.kernels.device import idle
@@ -86,8 +87,14 @@ def judged_fit(
         fitted = replace(fitted, before=replace(fitted.before, nll=floored.nll))
     worse = worsening(fitted)
     status = fitted.result.status
-    if status == "ok" and (worse or unwritten(source)):
-        status = "degenerate"
+    claim = None
+    if status == "ok":
+        claim = sharpened_claim(
+            fitted.before, fitted.after, fitted.rows, fitted.calibrator
+        )
+        claims_too_much = claim is not None and claim.is_too_large
+        if worse or claims_too_much or unwritten(source):
+            status = "degenerate"
     warnings = [
         *calibration_data_warnings(source, fitted.before, fitted.calibrator.laws),
         *fitted.result.warnings,
@@ -97,6 +104,8 @@ def judged_fit(
     ]
     if worse:
         warnings.append(worse)
+    if claim is not None and claim.words:
+        warnings.append(claim.words)
     warnings += _zero_warnings(fitted)
     warnings += _leap_of_accuracy(fitted)
     warnings += risen_losses(fitted.before, fitted.after, nll_is_reported=bool(worse))

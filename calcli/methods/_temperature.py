@@ -108,6 +108,8 @@ def solve_temperature(
     if context.loose:
         step = LOOSE_STEP
     root = find_root(watched, *bracket, start, step=step, flat=flat)
+    if root.status == "ok" and root.x >= BRACKET[1]:
+        root = root._replace(status="at_high")  # where the slope vanishes in rounding
     if root.status == "at_low":
         temperature = 100.0
     elif root.status == "at_high":

@@ -6,6 +6,7 @@ import pytest
 from synthetic import truth
 
 import calcli
+from calcli.fitting.claims import Claim
 from calcli.fitting.fit_warnings import CLEARLY, OWN_NOISE
 from calcli.numerics import softmax
 from calcli.registry import method_names
@@ -143,3 +144,74 @@ def test_no_method_is_ok_where_it_clearly_harms(name):
     rise = (fitted.after["nll"] - fitted.before["nll"]) * 400
     assert rise <= 5 * OWN_NOISE or fitted.status != "ok"
     assert not said(fitted) or fitted.status != "ok"
+
+
+# ---- a fit that claims more than its rows can show
+
+
+def soft(n, k=4, wrong=0, seed=2):
+    """Logits of a soft model: three rows in four are right by 2, one by 1.5; the first may be wrong, by .01."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, k, n)
+    z = np.zeros((n, k))
+    z[np.arange(n), y] = np.where(np.arange(n) % 4 == 0, 1.5, 2.0)
+    at = np.arange(wrong)
+    z[at, y[at]] = 0.0
+    z[at, (y[at] + 1) % k] = 0.01
+    return z, y
+
+
+@pytest.mark.parametrize(("expected", "too_large"), [(0.0512, True), (0.0514, False)])
+def test_a_claim_is_too_large_where_an_error_would_hardly_happen(expected, too_large):
+    """1 - exp(-E) is .05 at E = .051293."""
+    assert Claim(expected, right=300.0, wrong=0.0).is_too_large is too_large
+
+
+@pytest.mark.parametrize("name", ["hb", "ir", "ts", "ec"])
+def test_certainty_from_rows_that_are_all_right_is_not_ok(name):
+    fitted = calcli.fit(*soft(300), name)
+    assert fitted.status != "ok" and fitted.warnings
+
+
+def test_a_temperature_that_rounding_calls_optimal_is_at_its_bound():
+    """Where all rows are right by 15 the slope of the NLL is 0 in float64 before T is; it was ``ok`` at T = .01."""
+    z, y = soft(50)
+    fitted = calcli.fit(10.0 * z, y, "ts", kind="logits")
+    assert (fitted.params["temperature"], fitted.status) == (0.01, "at_bound")
+
+
+def test_a_temperature_that_one_wrong_row_holds_is_not_ok():
+    """T is .15 by a row that is wrong by .01. The 49 others have 1 - p of 1e-4 and less, and show a rate below
+    1 - .05^(1/49) = .0593 only: of a new row that is wrong by 2 the NLL becomes 13."""
+    z, y = soft(50, wrong=1)
+    fitted = calcli.fit(z, y, "ts")
+    p = fitted.predict_proba(z)[1:]
+    assert (1.0 - p.max(axis=1)).max() < 2e-4
+    assert fitted.status == "degenerate"
+    assert any("below 5.9%, and" in warning for warning in fitted.warnings)
+
+
+def test_auto_says_what_rows_that_are_all_right_show():
+    """The 95 % limit of the error rate is 1 - .05^(1/300) = .00994."""
+    fitted = calcli.fit(*soft(300), "auto")
+    about_claims = [
+        warning for warning in fitted.warnings if "all predictions" in warning
+    ]
+    assert len(about_claims) == 1 and "below 0.99%" in about_claims[0]
+    assert fitted.status == "ok"
+    assert fitted.after["nll"] < fitted.before["nll"]
+
+
+def test_a_claim_counts_units():
+    """Four units of 75 rows show a rate below 1 - .05^(1/4) = .527."""
+    z, y = soft(300)
+    fitted = calcli.fit(z, y, "auto", units=np.arange(300) % 4)
+    assert any("below 53%" in warning for warning in fitted.warnings)
+
+
+def test_rows_with_errors_and_scores_that_stay_say_nothing():
+    for fitted in (
+        calcli.fit(*calibrated(300, 4), "auto"),
+        calcli.fit(*soft(300), "identity"),
+    ):
+        assert not any("error rate" in warning for warning in fitted.warnings)
