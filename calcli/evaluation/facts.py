@@ -209,13 +209,15 @@ class FitSize:
     """Rows and units that a calibrator was fitted to.
 
     units : None where not recorded. effective_rows : Kish's effective number of rows,
-    None without weights. by_group : has every group a map of its own?
+    None without weights. by_group : has every group a map of its own? n_folds : folds
+    of cross-fitting, of all but one of which each calibrator is; 0 for one calibrator.
     """
 
     n: int
     units: int | None = None
     effective_rows: float | None = None
     by_group: bool = False
+    n_folds: int = 0
 
     def error_factor(self, n: float, units: int | None) -> float:
         """Factor by which the error of the fit widens a statistic of n effective rows.
@@ -240,9 +242,11 @@ class Facts:
     same test. bins : by confidence. class_one_bin : the bin of P(class 1) that
     miscalibration shows in most. errors : p-values of calibration errors, adjusted for
     each other. exact_p_values : of the parts of a verdict but the joint test, as tests
-    find that know nothing of a fit; empty where no fit is known. doubts : reasons to
-    doubt that the labels belong to the scores. too_good : are all errors smaller than
-    calibrated scores would show?
+    find that know nothing of a fit; empty where no fit is known. rarer_outcomes :
+    effective number of wrong (or right) predictions, or of samples of the rarer class
+    where P(class 1) is judged; of units that hold one. doubts : reasons to doubt that
+    the labels belong to the scores. too_good : are all errors smaller than calibrated
+    scores would show?
     """
 
     data: DataSummary
@@ -262,6 +266,7 @@ class Facts:
     errors: Mapping[str, float]
     exact_p_values: Mapping[str, float]
     fit: FitSize | None
+    rarer_outcomes: float
     doubts: tuple[str, ...]
     too_good: bool
 

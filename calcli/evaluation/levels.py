@@ -32,6 +32,14 @@ accuracy of .6 (1.96 sqrt(.6 .4 / 1000) = .030), and fewer at one that is nearer
 The advice on more samples aims at it.
 """
 
+FEW_ERRORS = 3
+"""Errors up to which cross-fitting finds no overconfidence.
+
+One fold may hold them all, as it does 3 of five folds' in one set of 25. The fit
+without it has seen none and claims certainty, which the calibrator of all rows does
+not.
+"""
+
 MOST_GROUPS = 1000
 """Groups above which no finding by group is made."""
 

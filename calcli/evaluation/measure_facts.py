@@ -24,7 +24,7 @@ from calcli.metrics.confidence_bins import ConfidenceBin, confidence_bins
 from calcli.metrics.context import MetricContext
 from calcli.metrics.debiased import class_p_values_of, class_squares
 from calcli.metrics.joint_test import JointTest, joint_test
-from calcli.metrics.losses import gap_interval
+from calcli.metrics.losses import gap_interval, outcome_rate
 from calcli.metrics.row_means import few_rows_carry, mean_named
 from calcli.metrics.settings import Label
 from calcli.metrics.significance import direction_of
@@ -117,6 +117,7 @@ def measure_facts(
         errors=_error_p_values(scores, factor),
         exact_p_values=exact_p_values,
         fit=fit,
+        rarer_outcomes=_rarer_outcomes(context, positive),
         doubts=tuple(doubts),
         too_good=data.distinct_confidences > 2 and _is_too_good(exact, scores),
     )
@@ -129,6 +130,15 @@ def _gap_estimate(context: MetricContext, label: Label) -> Estimate:
     name = "positive" if label == "positive" else "confidence"
     labelled = context.labelled(label)
     return Estimate(direction_of(labelled, name).gap, gap_interval(labelled))
+
+
+def _rarer_outcomes(context: MetricContext, positive: bool) -> float:
+    """Number of rows, or of units, with the rarer outcome of what is judged."""
+    labelled = context.labelled("positive" if positive else "top")
+    if labelled.luck is not None:
+        return float(labelled.luck.observed_wrong)
+    rate = outcome_rate(labelled)
+    return min(rate, 1.0 - rate) * context.effective_n
 
 
 def _sided_test(test: JointTest, context: MetricContext) -> JointTest:

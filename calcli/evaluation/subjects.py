@@ -142,6 +142,7 @@ def cross_fitted_candidate(
             units=None if units is None else units.n * (n_folds - 1) // n_folds,
             effective_rows=effective_rows,
             by_group=is_by_group(method),
+            n_folds=n_folds,
         ),
         n_folds=n_folds,
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from calcli.evaluation.facts import ClassFindings, Facts, GroupFindings
-from calcli.evaluation.levels import LEVEL, PARTS, TEST_LEVELS, WIDE
+from calcli.evaluation.levels import FEW_ERRORS, LEVEL, PARTS, TEST_LEVELS, WIDE
 from calcli.metrics.confidence_bins import ConfidenceBin
 from calcli.metrics.joint_test import JointTest
 from calcli.metrics.losses import FEW
@@ -80,17 +80,22 @@ class Verdict:
         return is_calibrated and self.exact.kind not in ("calibrated", "too_few")
 
 
+TOO_FEW = Outcome("too_few", (), 1.0, 1.0)
+"""Where nothing is tested."""
+
+
 def judge(facts: Facts) -> Verdict:
     """Judge one set of rows.
 
     Calibrated rows get the verdict ``calibrated`` with probability about 95 %: each
     test has its level in ``TEST_LEVELS``. Fewer than ``FEW`` rows, or ``FEWEST_UNITS``
     units, have no findings. Without a finding the verdict is ``calibrated`` if the gap
-    is known to within ``WIDE``, else ``too_few``.
+    is known to within ``WIDE``, else ``too_few``. So it is where cross-fitting finds
+    overconfidence with ``FEW_ERRORS`` or fewer.
     """
-    too_few_to_test = has_too_few_rows(facts)
     p_values = _part_p_values(facts, facts.judged)
     outcome = _outcome(facts, facts.judged, p_values)
+    too_few_to_test = has_too_few_rows(facts) or outcome is TOO_FEW
     exact = outcome
     if facts.fit is not None:
         of_judged = _part_p_values(facts, facts.test)
@@ -125,6 +130,12 @@ def has_too_few_rows(facts: Facts) -> bool:
     return facts.data.independent_rows < FEW
 
 
+def has_few_errors(facts: Facts) -> bool:
+    """True if cross-fitting is known to blame a calibrator for the luck of its folds."""
+    is_cross_fitted = facts.fit is not None and facts.fit.n_folds > 0
+    return is_cross_fitted and round(facts.rarer_outcomes) <= FEW_ERRORS
+
+
 def gap_half_width(facts: Facts) -> float:
     """Half width of the interval of the judged gap; infinite where unknown."""
     interval = facts.main_gap.interval
@@ -156,13 +167,16 @@ def _part_p_values(facts: Facts, test: JointTest) -> dict[str, float]:
 def _outcome(facts: Facts, test: JointTest, p_values: Mapping[str, float]) -> Outcome:
     """What the tests find, and the kind of verdict."""
     if has_too_few_rows(facts):
-        kind: VerdictKind = "check_labels" if facts.doubts else "too_few"
-        return Outcome(kind, (), 1.0, 1.0)
+        return replace(TOO_FEW, kind="check_labels") if facts.doubts else TOO_FEW
     significant = tuple(part for part in PARTS if p_values[part] <= TEST_LEVELS[part])
+    kind = _kind(facts, test, significant)
+    is_luck = kind in ("overconfident", "mixed") or test.positive
+    if significant and is_luck and has_few_errors(facts):
+        return TOO_FEW
     p_value = min(1.0, p_values["confidence"] * LEVEL / TEST_LEVELS["confidence"])
     gates = [_gate(p_value, part, p_values[part]) for part in PARTS]
     return Outcome(
-        kind=_kind(facts, test, significant),
+        kind=kind,
         significant=significant,
         p_value=p_value,
         p_overall=min(gates),

@@ -15,6 +15,7 @@ from calcli.evaluation.verdict import (
     TWO_SIDED,
     Verdict,
     gap_half_width,
+    has_few_errors,
     has_too_few_rows,
     spread_sign,
 )
@@ -195,6 +196,10 @@ def _too_few(facts: Facts, verdict: Verdict) -> str:
     if has_too_few_rows(facts) and facts.data.units is not None:
         units = f"{count(facts.data.units)} units"
         return f"too few units to test: {units}, {samples(facts.data.n)}"
+    if has_few_errors(facts):
+        what = "samples of one class" if facts.is_about_class_one else "errors"
+        found = f"{round(facts.rarer_outcomes)} in {samples(facts.data.n)}"
+        return f"too few {what} to cross-fit: {found}; {_means(facts)}"
     if not interval.known:
         return f"too few samples: {samples(facts.data.n)}, {interval.method}"
     low = round(100.0 * interval.low)

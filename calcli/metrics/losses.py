@@ -271,7 +271,7 @@ def gap_interval(context: MetricContext, level: float | None = None) -> Interval
         level = context.settings.level
     mean = mean_named(context, "score gap")
     student = t_interval(mean, level)
-    rate = _outcome_rate(context)
+    rate = outcome_rate(context)
     if mean.by_unit:
         if context.few_wrong is not None or student is None:
             return Interval(math.nan, math.nan, level, context.few_wrong or "one unit")
@@ -295,7 +295,7 @@ def gap_interval(context: MetricContext, level: float | None = None) -> Interval
     return replace(interval, low=max(low, -1.0), high=min(high, 1.0))
 
 
-def _outcome_rate(context: MetricContext) -> float:
+def outcome_rate(context: MetricContext) -> float:
     """Share of outcomes of 1, NaN where all weights are 0."""
     bins = context.bins("width")
     total = float(bins.weight.sum())

@@ -116,6 +116,19 @@ def test_one_labelled_set_is_judged_by_cross_fitting(run):
     assert after["metrics"]["nll"]["value"] > in_sample["metrics"]["nll"]["value"]
 
 
+def test_one_error_is_not_blamed_on_the_temperature(run):
+    """Four of five fits have seen it, and the fifth claims certainty: "overconfident: 99.7% sure, 99.7% right"."""
+    z = np.zeros((300, 3))
+    y = np.arange(300) % 3
+    z[np.arange(300), y] = np.linspace(0.5, 9.0, 300)
+    y[10] = (y[10] + 1) % 3
+    np.savez("one.npz", logits=z, labels=y)
+    done = run("run", "one.npz", "-m", "ts")
+    assert done.code == 0, done.err
+    words = "ts: too few errors to cross-fit: 1 in 300 samples; "
+    assert done.out.startswith(f"one.npz, {words}")
+
+
 @pytest.mark.parametrize("fault", ["one row", "NaN", "weights of 0", "fit"])
 def test_one_bad_set_leaves_nothing(run, fault, monkeypatch):
     z, y = truth(300, 4, seed=2)

@@ -303,3 +303,37 @@ def test_every_stored_level_has_a_thousand_sets_and_keeps_its_bar(
     ]
     assert cells and all(cell["replicates"] >= 1000 for cell in cells)
     assert max(cell["sums"][name][0] / cell["replicates"] for cell in cells) <= most
+
+
+# ---- few errors, judged by cross-fitting
+
+
+def certain_with_errors(n_wrong, scale):
+    """400 rows of four classes, 40 of them unsure; n_wrong of these are wrong."""
+    z = np.zeros((400, 4))
+    z[:, 0] = 9.0
+    z[:40, 0] = 1.5
+    y = np.zeros(400, dtype=int)
+    y[:n_wrong] = 1
+    return ArrayRows(scale * z, y)
+
+
+@pytest.mark.parametrize("n_wrong", [1, 3, 4])
+def test_few_errors_in_folds_are_no_overconfidence(n_wrong):
+    """One of five folds holds all of w errors with chance 5^(1 - w); the fit without them claims certainty."""
+    rows = certain_with_errors(n_wrong, scale=20.0)
+    folds = judgement_of(rows, fit=FitSize(320, n_folds=5)).verdict
+    apart = judgement_of(rows, fit=FitSize(320)).verdict
+    assert apart.kind == "overconfident" and apart.significant
+    if n_wrong == 4:
+        assert (folds.kind, folds.significant) == (apart.kind, apart.significant)
+        return
+    assert (folds.kind, folds.exact.kind) == ("too_few", "too_few")
+    assert not folds.has_findings and folds.p_overall == 1.0
+
+
+def test_few_errors_do_not_hide_underconfidence():
+    rows = certain_with_errors(2, scale=0.2)
+    assert (
+        judgement_of(rows, fit=FitSize(320, n_folds=5)).verdict.kind == "underconfident"
+    )
