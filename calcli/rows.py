@@ -25,13 +25,14 @@ from calcli.numerics import (
     AnyArray,
     FloatArray,
     IntArray,
+    log_softmax,
     row_weights,
 )
 from calcli.parallel import check_memory, in_order
 from calcli.records import cached_property
 from calcli.rounding import Digits, FloatType, float_type
 from calcli.statistics.copies import MOST_ROWS, first_copies
-from calcli.statistics.units import Units
+from calcli.statistics.units import Units, design_effect
 from calcli.statistics.weights import effective_number, effective_weights
 from calcli.zeros import Zeros
 
@@ -98,6 +99,14 @@ def part_blocks(k: int) -> int:
 def class_words(number: int, names: Sequence[str] | None) -> str:
     """A class by its number, with its name where that is known: ``3 (cat)``."""
     return f"{number} ({names[number]})" if names else str(number)
+
+
+def _gaps_of_block(block: Block) -> FloatArray:
+    """Confidence minus accuracy of every row, (b,)."""
+    if block.kind == "confidence":
+        return block.scores.reshape(len(block)) - block.labels
+    confidence = np.exp(log_softmax(block.z).max(axis=1))
+    return np.asarray(confidence - (block.prediction == block.labels))
 
 
 class Rows(ABC):
@@ -232,15 +241,34 @@ class Rows(ABC):
         """
         return None
 
+    @cached_property
+    def design_effect(self) -> float:
+        """Variance of confidence minus accuracy by unit over that by row, at least 1."""
+        units = self.units()
+        if units is None:
+            return 1.0
+        gaps = np.concatenate([_gaps_of_block(block) for block in self.blocks()])
+        return design_effect(gaps, units, self.weights())
+
     @property
     def effective_n(self) -> float:
-        """Kish's effective number of rows, which penalties, priors and counts are held
-        against.
+        """Effective number of rows, which penalties, priors and counts are held against.
+
+        It is Kish's, over the design effect: rows that are in their unit twice count
+        once.
         """
         weight = self.weights()
-        if weight is None or not weight.any():
-            return float(self.n)
-        return effective_number(weight)
+        number = float(self.n)
+        if weight is not None and weight.any():
+            number = effective_number(weight)
+        return number / self.design_effect
+
+    def effective_weights(self) -> FloatArray | None:
+        """Sample weights (n,) that sum to ``effective_n``; None where all are 1."""
+        weight = self.weights()
+        if self.design_effect == 1.0:
+            return weight
+        return row_weights(weight, self.n) / self.design_effect
 
     @property
     def share_of_one_more(self) -> float:

@@ -169,7 +169,8 @@ class FitNotes:
             held_out = []
             for number, (objective, held_out_rows) in enumerate(folds):
                 self.context.progress(what, index * len(folds) + number, fits)
-                objective.exchange(ridge(lam, objective.effective))
+                training_rows = objective.effective / self.rows.design_effect
+                objective.exchange(ridge(lam, training_rows))
                 begin = objective.aligned(thetas[number])
                 optimum = minimise_convex(objective, begin, aim=3e-5, products=1000)
                 thetas[number] = optimum.theta

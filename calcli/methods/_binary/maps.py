@@ -172,7 +172,7 @@ class BinaryCalibrator(Calibrator):
         that do not use weights see none.
         """
         mode = getattr(options, "mode", "ova")
-        weight = rows.weights() if cls.laws.weights else None
+        weight = rows.effective_weights() if cls.laws.weights else None
         counted = odds.counted_rows(rows.n, weight)
         sure, warnings = cls.certainty(rows)
         warnings = [*warnings, *cls.advice(rows, options)]
