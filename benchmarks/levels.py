@@ -7,6 +7,7 @@ python benchmarks/levels.py weighted|near|folds|uneven|together|band|findings|ga
 (the line above: see _levels_of_facts.py)
 python benchmarks/levels.py soft|direction [--replicates 200] (see _levels_of_words.py)
 python benchmarks/levels.py crossed [--replicates 150] (see _levels_of_cross_fits.py)
+python benchmarks/levels.py asked [--replicates 100] (see _levels_of_logs.py)
 python benchmarks/levels.py table benchmarks/levels.json
 
 level : share of verdicts on calibrated rows that are anything but clean, and of each of its
@@ -41,6 +42,7 @@ from pathlib import Path
 
 import _levels_of_cross_fits
 import _levels_of_facts
+import _levels_of_logs
 import _levels_of_pairs
 import _levels_of_units
 import _levels_of_words
@@ -201,6 +203,7 @@ EXPERIMENTS = {
     **_levels_of_facts.EXPERIMENTS,
     **_levels_of_words.EXPERIMENTS,
     **_levels_of_cross_fits.EXPERIMENTS,
+    **_levels_of_logs.EXPERIMENTS,
 }
 """Experiment by name: a function of a cell and the number of the replicate."""
 
@@ -232,7 +235,7 @@ ROWS_OF_AREAS = (100, 300, 1000, 5000)
 def cells_of(args):
     """The cells of an experiment."""
     modules = (_levels_of_facts, _levels_of_units, _levels_of_words)
-    for module in (*modules, _levels_of_cross_fits):
+    for module in (*modules, _levels_of_cross_fits, _levels_of_logs):
         if args.experiment in module.CELLS:
             return module.CELLS[args.experiment]
     if args.experiment == "paired":
