@@ -405,7 +405,8 @@ def yes_place(options: Sequence[str]) -> int | None:
     """Place of yes among yes and no, in any spelling and order; None for others."""
     if len(options) != 2:
         return None
-    first, second = map(str.lower, map(str.strip, options))
+    first = options[0].strip().lower()
+    second = options[1].strip().lower()
     if first in NAMES_OF_YES and second in NAMES_OF_NO:
         return 0
     if second in NAMES_OF_YES and first in NAMES_OF_NO:
@@ -449,10 +450,11 @@ def _legend(
     if isinstance(legend, Mapping):
         levels = list(map(str, legend.keys()))
         texts = list(map(str, legend.values()))
+        # Options are levels whose texts the legend has, or the other way round.
         for names, others in ((levels, texts), (texts, levels)):
             text_of = dict(zip(names, others, strict=True))
             if text_of.keys() >= set(options):
-                return tuple(map(text_of.__getitem__, options))
+                return tuple(text_of[option] for option in options)
     entries = value.get(key)
     if isinstance(entries, list) and all(map(_has_label, entries)):
         return tuple(str(entry["label"]) for entry in entries)

@@ -736,7 +736,7 @@ def test_weights_that_leave_nothing_are_an_error(run, tmp_path, monkeypatch):
     for name in ("corp", "temperature", "variance"):
         result = run("diagram", "w.h5", "--ignore-label", 2, "--style", name, "-q")
         assert result.code == 3
-        assert "weight 0" in result.line
+        assert "all weights of the rows that are left are zero" in result.line
 
 
 @pytest.mark.parametrize("calibrated", [False, True])
