@@ -137,43 +137,32 @@ def copy_numbers(hashes: Hashes, *ties: NDArray[np.generic]) -> IntArray:
     return numbers
 
 
-def content_order(
-    rows: Rows, seed: int, along: tuple[NDArray[np.generic], ...] = ()
-) -> IntArray:
+def content_order(rows: Rows, seed: int) -> IntArray:
     """Random order of the rows, (n,) indices, that depends on their contents alone.
 
-    For methods that shuffle or cut rows. along : columns (n,) beside the scores.
+    For methods that shuffle or cut rows.
     """
     hashes = RowHashes.of(rows)
-    return np.lexsort((*ties_of(rows, hashes, along), keyed(hashes.whole, seed)))
+    return np.lexsort((*ties_of(rows, hashes), keyed(hashes.whole, seed)))
 
 
-def ties_of(
-    rows: Rows, hashes: RowHashes, along: tuple[NDArray[np.generic], ...]
-) -> tuple[NDArray[np.generic], ...]:
-    """Columns (n,) that order rows of the same hash."""
+def ties_of(rows: Rows, hashes: RowHashes) -> tuple[NDArray[np.generic], ...]:
+    """Columns (n,) that order rows of the same hash: groups, weights and levels."""
     weight = rows.weights()
     weights = () if weight is None else (weight,)
-    return (*along, *weights, hashes.level)
+    return (*rows.group_codes(), *weights, hashes.level)
 
 
 # ---- folds
 
 
-def content_folds(
-    rows: Rows,
-    folds: int,
-    seed: int,
-    draw: int = 0,
-    along: tuple[NDArray[np.generic], ...] = (),
-) -> IntArray:
+def content_folds(rows: Rows, folds: int, seed: int, draw: int = 0) -> IntArray:
     """Fold of every row, (n,), at random but decided by the contents of the rows.
 
     Folds are numbered from 0 on and none is empty; there are fewer than asked for where
     there is too little to deal. Sizes are nearly equal. Rows of a unit stay together,
     and so do exact copies of a row or of a unit, which would otherwise tell a fit what
-    it is tested on. draw : another number gives other folds. along : columns (n,)
-    beside the scores that tell rows apart.
+    it is tested on. draw : another number gives other folds.
 
     The training rows carry no information about the held-out labels. With stratified
     folds they do: a method that learns class frequencies finds exactly those of the
@@ -182,9 +171,9 @@ def content_folds(
     hashes = RowHashes.of(rows)
     units = rows.units()
     if units is None:
-        cluster, key = clusters_of_rows(rows, hashes, folds, along)
+        cluster, key = clusters_of_rows(rows, hashes, folds)
     else:
-        ties = ties_of(rows, hashes, along)
+        ties = ties_of(rows, hashes)
         cluster, key = clusters_of_units(units, hashes, folds, ties)
     fold = dealt(keyed(key, seed, draw), np.bincount(cluster), folds)
     return fold[cluster]
@@ -211,7 +200,7 @@ def stratified_folds(
 
     label : (n,) class of each row, from 0 on. Copies of a row stay together.
     """
-    cluster, key = clusters_of_rows(rows, RowHashes.of(rows), folds, ())
+    cluster, key = clusters_of_rows(rows, RowHashes.of(rows), folds)
     of_cluster = np.zeros(len(key), dtype=np.int64)
     np.maximum.at(of_cluster, cluster, label)
     order = np.lexsort((keyed(key, seed, draw), of_cluster))
@@ -221,10 +210,7 @@ def stratified_folds(
 
 
 def clusters_of_rows(
-    rows: Rows,
-    hashes: RowHashes,
-    folds: int,
-    along: tuple[NDArray[np.generic], ...],
+    rows: Rows, hashes: RowHashes, folds: int
 ) -> tuple[IntArray, Hashes]:
     """Cluster of every row, (n,), and hash of every cluster.
 
@@ -236,7 +222,7 @@ def clusters_of_rows(
     together = (count > 1) & (count <= len(code) / folds)
     if is_coarse(hashes, code, count):
         together[:] = False
-    copies = copy_numbers(hashes.whole, *ties_of(rows, hashes, along))
+    copies = copy_numbers(hashes.whole, *ties_of(rows, hashes))
     alone = scrambled(hashes.whole + COPY * copies.astype(np.uint64))
     content = np.where(together[code], hashes.scores, alone)
     key, cluster = np.unique(content, return_inverse=True)

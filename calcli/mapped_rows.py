@@ -80,6 +80,9 @@ class MappedRows(Rows):
     def units(self) -> Units | None:
         return self.source.units()
 
+    def group_codes(self) -> list[IntArray]:
+        return self.source.group_codes()
+
 
 def rows_after(rows: Rows, fit: Fit[Any]) -> Rows:
     """Rows to which the next stage is fitted: out of fold where there are such."""

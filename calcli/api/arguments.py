@@ -226,8 +226,8 @@ def attach_groups(
 ) -> None:
     """Attach groups (n,) to rows of arrays.
 
-    They become ``columns``, and the columns that calibrators by group read. Raises
-    DataError for groups of another shape.
+    They become the column ``group``, ``columns``, and the columns that calibrators by
+    group read. Raises DataError for groups of another shape.
     """
     if groups is None:
         return
@@ -236,7 +236,7 @@ def attach_groups(
     for artifact in artifacts:
         names += artifact.calibrator.required_columns
     codes = Codes.of(values)
-    rows.columns = {**rows.columns, **dict.fromkeys([*columns, *names], codes)}
+    rows.columns = {**rows.columns, **dict.fromkeys(["group", *columns, *names], codes)}
 
 
 def groups_of(groups: Any, n: int) -> AnyArray:

@@ -219,10 +219,14 @@ class DataSet(Rows):
 
     def group_codes(self) -> list[IntArray]:
         codes = super().group_codes()
-        groups = self.column("group")
-        if groups is not None:
-            codes.append(Codes.of(groups).code)
+        if self._codes_of_groups is not None:
+            codes.append(self._codes_of_groups)
         return codes
+
+    @cached_property
+    def _codes_of_groups(self) -> IntArray | None:
+        groups = self.column("group")
+        return None if groups is None else Codes.of(groups).code
 
     def _combined(self, name: str) -> AnyArray | None:
         """Intersections of the columns that a name joins; None where one is missing."""

@@ -259,7 +259,7 @@ class ByGroup(Calibrator):
         Folds keep units together. start : result of the fit to all rows.
         """
         losses = np.empty((2, rows.n))
-        fold = content_folds(rows, FOLDS, context.seed, along=(groups.code,))
+        fold = content_folds(rows, FOLDS, context.seed)
         for f in np.unique(fold):
             context.progress("cross-validating", int(f), FOLDS)
             held_out = np.flatnonzero(fold == f)

@@ -222,8 +222,8 @@ class MetricContext:
 
     @cached_property
     def distinct(self) -> int:
-        """Number of distinct confidences."""
-        return len(np.unique(self.table.confidence))
+        """Number of distinct confidences, but for rounding."""
+        return len(starts_of_ties(np.sort(self.table.confidence)))
 
     # ---- rows that belong together
 

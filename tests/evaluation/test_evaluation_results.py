@@ -8,6 +8,8 @@ import pytest
 from metric_cases import draw_labels, softmax
 from run_calcli import runner
 
+import calcli
+
 RNG = np.random.RandomState(0)
 LOGITS = RNG.normal(size=(400, 4)) * 1.5
 LABELS = draw_labels(softmax(LOGITS), RNG)
@@ -139,3 +141,12 @@ def test_the_keys_of_the_json_output(whole):
         "value",
         "crossed",
     ]
+
+
+def test_confidences_that_differ_by_rounding_only_are_one():
+    """0.1 + 0.2 and 0.3, as sums of a row in another order leave them: 43 distinct confidences became 42."""
+    p = np.array([[0.1 + 0.2, 0.3, 0.4], [0.3, 0.4, 0.1 + 0.2], [0.2, 0.2, 0.6]] * 20)
+    p[::2] *= 1.0 + 2e-16
+    done = calcli.evaluate(p, [0, 1, 2] * 20, kind="probs")
+    report = done.to_dict()["results"][0]["report"]
+    assert report["data"]["distinct_confidences"] == 2

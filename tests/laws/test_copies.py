@@ -244,3 +244,17 @@ def test_rows_copied_within_their_groups_are_copies(run):
         assert done.code == 0, done.err
         outputs.append(json.loads(done.out)["results"][0]["metrics"]["nll"])
     assert outputs[0] == outputs[1]
+
+
+def test_groups_in_memory_tell_rows_apart_too():
+    rng = np.random.default_rng(5)
+    risk = np.repeat(np.round(np.clip(rng.beta(0.8, 0.8, 150), 0.01, 0.99), 2), 2)
+    outcome = np.repeat((rng.random(150) < risk[::2]).astype(int), 2)
+    done = calcli.evaluate(
+        np.stack([1 - risk, risk], axis=1),
+        outcome,
+        kind="probs",
+        units=np.repeat(np.arange(150), 2),
+        groups=["A", "B"] * 150,
+    )
+    assert done.results[0].n == 300
