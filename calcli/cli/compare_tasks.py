@@ -98,7 +98,7 @@ def opened(
                 folds = folds_of(rows, Context(args.seed), args.folds, other)
             if not folds:
                 raise DataError(
-                    f"{rows.name}: has {rows.n} row, folds need two or more; name rows"
+                    f"{rows.name}: folds need two rows or more that count; name rows"
                     " with --test GROUP"
                 )
             yield board.OpenedFolds(rows, rows, folds)

@@ -1,5 +1,6 @@
 """Lines of an evaluation beyond headline and table: chosen metrics, and --full."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import attrgetter
@@ -206,12 +207,29 @@ def data_sentence(result: Result) -> str:
     return "; ".join(parts)
 
 
+LARGEST_Z = 1000.0
+"""Deviation beyond which its size says nothing more."""
+
+
+def _z_words(z: float) -> str:
+    """A deviation in standard errors, in brackets.
+
+    Of certain confidences these are 0, or nearly.
+    """
+    if math.isnan(z):
+        return ""
+    if abs(z) > LARGEST_Z:
+        side = "above " if z > 0.0 else "below -"
+        return f" (z {side}{LARGEST_Z:.0f})"
+    return f" (z {z:+.1f})"
+
+
 def evidence_lines(result: Result, report: Judgement) -> Iterator[str]:
     """The evidence behind a verdict, a line each."""
     facts = report.facts
     verdict = report.verdict
-    gap = f"overconfidence {gap_words(facts.overconfidence)} (z {facts.gap_z:+.1f})"
-    entropy = f"{facts.entropy.gap:+.4f} (z {facts.entropy.z:+.1f})"
+    gap = f"overconfidence {gap_words(facts.overconfidence)}{_z_words(facts.gap_z)}"
+    entropy = f"{facts.entropy.gap:+.4f}{_z_words(facts.entropy.z)}"
     yield f"{gap}; NLL minus entropy {entropy}; {report.p_text}"
     if facts.fit is not None:
         exact = p_text(verdict.exact.p_value)
@@ -235,7 +253,7 @@ def evidence_lines(result: Result, report: Judgement) -> Iterator[str]:
         yield f"tce2 {value} [{low}, {high}] (debiased squared error {square}){reason}"
     if facts.class_one is not None:
         one = facts.class_one
-        yield f"P(class 1) minus frequency {gap_words(one.gap)} (z {one.z:+.1f})"
+        yield f"P(class 1) minus frequency {gap_words(one.gap)}{_z_words(one.z)}"
     elif verdict.classes is not None:
         by_class = verdict.classes
         error = f"root-mean-square error {number(by_class.value)}"

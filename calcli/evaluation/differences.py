@@ -85,8 +85,11 @@ def _difference(name: str, sums: PairedSums, level: float) -> Difference:
         interval = Interval(low, high, level, "Tango")
         return replace(plain, interval=interval, p_value=fair_signs(sums))
     if not sums.observed[0, 2] > ROUNDING**2 * sums.observed[0, 0]:  # no row differs
-        return replace(plain, interval=student, p_value=1.0)
-    if sums.expected is None or student is None:
+        reason = None if student is not None else mean.lacks_rows
+        return replace(plain, interval=student, p_value=1.0, reason=reason)
+    if student is None:
+        return replace(plain, reason=mean.lacks_rows)
+    if sums.expected is None:
         return replace(plain, interval=student, p_value=_student_p_value(mean))
     low_end, high_end = sums.ends(level)
     p_value = max(sums.tails().both, _student_p_value(mean))
@@ -113,6 +116,8 @@ def _over_units(
     interval = t_interval(mean, level)
     if few is not None or interval is None or alone.p_value is None:
         reason = few or "one unit: no interval"
+        if few is None and mean.n > 1.0 and mean.lacks_rows is not None:
+            reason = mean.lacks_rows
         return replace(alone, se=mean.se, interval=None, p_value=None, reason=reason)
     p_value = 1.0 if alone.value == 0.0 else _student_p_value(mean)
     if alone.interval is not None:

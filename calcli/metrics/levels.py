@@ -11,13 +11,13 @@ import numpy as np
 
 from calcli.metrics.context import MetricContext, made_once
 from calcli.metrics.registry import metric
+from calcli.metrics.row_means import student_mean
 from calcli.metrics.values import Undefined, Value
 from calcli.numerics import FloatArray
 from calcli.statistics.intervals import (
     Interval,
     mean_of,
     normal_p_value,
-    t_interval,
     t_p_value,
     wilson_interval,
 )
@@ -64,8 +64,7 @@ def _mean_value(context: MetricContext, column: FloatArray) -> Value:
     mean = mean_of(column, context.table.weight, context.table.units)
     if context.few_wrong is not None:
         return Value(mean.value, more={"ci_reason": context.few_wrong})
-    se = mean.se if math.isfinite(mean.se) else None
-    return Value(mean.value, se=se, interval=t_interval(mean, context.settings.level))
+    return student_mean(mean, context.settings.level)
 
 
 @metric("label:levels", report="ordered levels", whole=True)

@@ -81,6 +81,22 @@ def row_mean(mean: Mean, interval: Interval | None) -> Value:
     return Value(mean.value, se=finite(mean.se), interval=interval)
 
 
+FARTHEST = 64.0
+"""Length of a bootstrap interval, in that of Student's, from which it says nothing.
+
+Where all rows but a few are nearly alike, resamples without these have a standard error
+near 0, and a t-statistic of any size.
+"""
+
+
+def student_mean(mean: Mean, level: float) -> Value:
+    """A mean with Student's interval, or the reason for none."""
+    value = row_mean(mean, t_interval(mean, level))
+    if value.interval is None and mean.n > 1.0:
+        return replace(value, more={"ci_reason": mean.lacks_rows})
+    return value
+
+
 def resampled(context: MetricContext) -> bool:
     """True where intervals of means are bootstraps. ``auto`` resamples up to five
     million rows x resamples; beyond, the means are normal. Weighted means, and those
@@ -166,8 +182,17 @@ def registered_mean(context: MetricContext, name: str) -> Value:
     if mean.by_unit and name in LOSSES:
         return row_mean(mean, _unit_interval(context, name, mean))
     if not resampled(context):
-        return row_mean(mean, t_interval(mean, context.settings.level))
-    return row_mean(mean, _resampled_means(context)[name])
+        return student_mean(mean, context.settings.level)
+    interval = _resampled_means(context)[name]
+    student = t_interval(mean, context.settings.level)
+    if student is not None and _length(interval) > FARTHEST * _length(student) > 0.0:
+        reason = "few rows make the spread of this mean: no interval"
+        return replace(row_mean(mean, None), more={"ci_reason": reason})
+    return row_mean(mean, interval)
+
+
+def _length(interval: Interval) -> float:
+    return interval.high - interval.low
 
 
 def _unit_interval(context: MetricContext, name: str, mean: Mean) -> Interval | None:

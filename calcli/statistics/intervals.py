@@ -79,6 +79,10 @@ def max_distance(interval: Interval) -> float:
     return max(abs(interval.low), abs(interval.high))
 
 
+LEAST_FREEDOM = 1.0 - 1e-9
+"""Degrees of freedom of two rows, but for the rounding of their weights."""
+
+
 @dataclass(frozen=True)
 class Mean:
     """Mean over rows with its standard error.
@@ -102,6 +106,18 @@ class Mean:
     def freedom(self) -> float:
         """Degrees of freedom of the interval."""
         return self.n - 1.0 if self.uneven is None else self.uneven[1]
+
+    @property
+    def lacks_rows(self) -> str | None:
+        """Reason for no interval where fewer than two rows or units count; None of more.
+
+        Student's t of less than one degree of freedom has ends of any size.
+        """
+        if self.freedom >= LEAST_FREEDOM:
+            return None
+        if self.by_unit:
+            return f"few of {self.n:.0f} units hold most of the rows: no interval"
+        return "weights leave fewer than two effective rows: no interval"
 
 
 def normal_quantile(p: float) -> float:
@@ -193,8 +209,8 @@ def _mean_of_units(values: FloatArray, weight: FloatArray | None, units: Units) 
 
 
 def t_interval(mean: Mean, level: float) -> Interval | None:
-    """Student's interval of a mean; None for fewer than two rows."""
-    if not mean.n > 1.0 or not math.isfinite(mean.se):
+    """Student's interval of a mean; None for fewer than two effective rows."""
+    if mean.lacks_rows is not None or not math.isfinite(mean.se):
         return None
     reach = t_quantile(0.5 + level / 2.0, mean.freedom) * mean.reach
     return Interval(

@@ -10,6 +10,11 @@ import numpy as np
 
 from calcli.numerics import FloatArray
 
+LEAST_SHARE = 1e-70
+"""Weight against the largest of all up to which a row does not count: nobody would see
+it, and the fourth powers of weights, which tests take, would be 0.
+"""
+
 
 def effective_weights(raw: FloatArray) -> FloatArray | None:
     """Scale weights (n,) so that their sum is the effective number of rows.
@@ -17,14 +22,14 @@ def effective_weights(raw: FloatArray) -> FloatArray | None:
     raw : finite numbers from 0. Kish's effective number is (sum w)^2 / sum w^2, which
     a constant factor does not change: the result is w times sum w / sum w^2. Weights
     that are all equal say nothing, and are None. Weights of 0 stay 0; the others do not
-    depend on how many there are of them.
+    depend on how many there are of them. Those below ``LEAST_SHARE`` become 0.
 
     Reference: Kish (1965), Survey Sampling, section 8.2.
 
     >>> effective_weights(np.array([10.0, 30.0]))
     array([0.4, 1.2])
     """
-    counted = raw > 0.0
+    counted = raw > LEAST_SHARE * raw.max(initial=0.0)
     positive = raw[counted]
     if len(positive) == 0:
         return raw
