@@ -48,10 +48,10 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
     """
     try:
         if path.is_dir():
-            raise UsageError(
-                f"{path}: is a folder, expected a file name to write to, e.g. -o"
-                f" {path / 'NAME'}"
-            )
+            advice = f"name a file in it, such as {path / 'NAME'}"
+            if path.suffix:
+                advice = "choose another name"
+            raise UsageError(f"{path}: is a folder, expected a file; {advice}")
         if path.is_symlink():
             with suppress(FileNotFoundError):
                 path.stat()  # raises where links go round in circles
@@ -67,12 +67,10 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
         if not folder.is_dir():
             raise UsageError(f"{path}: folder {folder} does not exist; create it first")
         if not os.access(folder, os.W_OK):
-            raise UsageError(
-                f"{path}: folder {folder} is not writable; choose another -o"
-            )
+            raise UsageError(f"{path}: folder {folder} is not writable; choose another")
     except OSError as problem:  # a name too long, a folder that may not be entered
         raise UsageError(
-            f"{path}: cannot be written: {problem.strerror}; choose another -o"
+            f"{path}: cannot be written: {problem.strerror}; choose another name"
         ) from None
 
 
@@ -84,7 +82,7 @@ def refuse_input(path: Path, inputs: Iterable[Path] = ()) -> None:
         is_read(path) or any(s.exists() and os.path.samefile(path, s) for s in inputs)
     ):
         raise UsageError(
-            f"{path}: is an input; inputs are never overwritten, choose another -o"
+            f"{path}: is an input; inputs are never overwritten, choose another name"
         )
 
 
@@ -112,7 +110,7 @@ def check_outputs_in(folder: Path, names: Iterable[str], *, force: bool) -> None
         problem = f"{parent} is not writable"
     if problem:
         raise UsageError(
-            f"{folder}: folder cannot be made: {problem}; choose another -o"
+            f"{folder}: folder cannot be made: {problem}; choose another name"
         )
 
 
@@ -144,7 +142,7 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise UsageError(
-            f"{path}: folder cannot be made: {problem.strerror}; choose another -o"
+            f"{path}: folder cannot be made: {problem.strerror}; choose another name"
         ) from None
 
 
@@ -493,7 +491,7 @@ def open_job_file(path: Path, mode: int = 0o666, *, create: bool = True) -> int:
         if os.path.lexists(path) and problem.errno not in NOT_ALLOWED:
             what = "a symbolic link" if path.is_symlink() else problem.strerror
             raise UsageError(
-                f"{path}: is in the way ({what}); move it or choose another -o"
+                f"{path}: is in the way ({what}); move it or choose another name"
             ) from None
         message = f"{path}: cannot be written: {problem.strerror}; choose another name"
         if problem.errno in NO_ROOM:
@@ -502,13 +500,13 @@ def open_job_file(path: Path, mode: int = 0o666, *, create: bool = True) -> int:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise UsageError(
-            f"{path}: is in the way (no ordinary file); move it or choose another -o"
+            f"{path}: is in the way (no ordinary file); move it or choose another name"
         )
     return descriptor
 
 
 def lock(
-    descriptor: int, path: Path, advice: str = "wait for it or choose another -o"
+    descriptor: int, path: Path, advice: str = "wait for it or choose another name"
 ) -> None:
     """Lock a file against other processes, where the system can.
 

@@ -31,6 +31,7 @@ from calcli.io.hdf5 import (
 from calcli.io.locate import (
     Layout,
     Location,
+    NoBundles,
     choose_group,
     find_bundles,
     kinds_in,
@@ -204,7 +205,8 @@ class BundleRows(DataSet):
                     " classes"
                 )
         elif layout.kind is None and name not in SCORE_KINDS:
-            raise UsageError(
+            # An import looks at the values.
+            raise NoBundles(
                 f"--scores {path}: say what they are with"
                 f" --kind {'|'.join(SCORE_KINDS)}"
             )
@@ -253,6 +255,9 @@ class BundleRows(DataSet):
                 return None
             what = "whether answers are right is" if is_confidence else "labels are"
             listing = names_in(self._group.node)
+            if self._group.layout.scores is not None and named is None:
+                # An import finds labels of other names beside these scores.
+                raise NoBundles(f"{self.name}: has no dataset {path!r}")
             raise InvalidRows(
                 f"{self.name}: has no dataset {path!r}, and {what} needed here; it"
                 f" holds: {listing}; name them with --labels PATH",

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import h5py
@@ -242,3 +244,63 @@ def test_ignored_labels_are_left_out_where_a_name_stands_for_several_bundles(
         ) == (n if "*" in file else 1)
     assert run("evaluate", "s.npz:*", "--pool", *leaving, "-q").code == 0
     assert run("fit", "s.npz:v*", *leaving, "-o", "c.json").code == 0
+
+
+def forecasts():
+    """Two forecasts of an event each, and whether it came true, as files of forecasts name them."""
+    rng = np.random.default_rng(0)
+    columns = {}
+    for name in ("prob1", "prob2"):
+        columns[name] = np.round(rng.random(60), 3)
+        columns[f"{name}_outcome"] = (rng.random(60) < columns[name]).astype(int)
+    return columns
+
+
+def written_forecasts(ending):
+    columns = forecasts()
+    rows = [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*(values.tolist() for values in columns.values()), strict=True)
+    ]
+    path = f"f.{ending}"
+    if ending == "csv":
+        lines = [",".join(columns)]
+        lines += [",".join(map(str, row.values())) for row in rows]
+        Path(path).write_text("\n".join(lines))
+    elif ending == "jsonl":
+        Path(path).write_text("\n".join(map(json.dumps, rows)))
+    elif ending == "json":
+        Path(path).write_text(json.dumps(rows))
+    elif ending == "npz":
+        np.savez(path, **columns)
+    elif ending == "h5":
+        with h5py.File(path, "w") as file:
+            for name, values in columns.items():
+                file[name] = values
+    elif ending == "parquet":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        arrow = pytest.importorskip("pyarrow")
+        parquet.write_table(arrow.table(columns), path)
+    else:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"create table t ({', '.join(columns)})")
+            values = [tuple(row.values()) for row in rows]
+            connection.executemany("insert into t values (?, ?, ?, ?)", values)
+            connection.commit()
+    return path
+
+
+@pytest.mark.parametrize(
+    "ending", ["csv", "jsonl", "json", "npz", "h5", "parquet", "sqlite"]
+)
+def test_a_forecast_and_its_outcome_belong_together_in_every_format(run, ending):
+    """In HDF5 `--scores prob1` asked for a kind, and then found no labels."""
+    path = written_forecasts(ending)
+    refused = run("evaluate", path)
+    assert refused.code == 2
+    assert "--scores prob1 --labels prob1_outcome" in refused.err
+    for more in ((), ("--kind", "probs"), ("--labels", "prob1_outcome")):
+        done = run("evaluate", path, "--scores", "prob1", *more, "--json")
+        assert done.code == 0, done.err
+        observed = json.loads(done.out)["results"][0]["report"]["positive"]["observed"]
+        assert observed == pytest.approx(forecasts()["prob1_outcome"].mean(), abs=1e-4)

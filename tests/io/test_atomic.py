@@ -109,8 +109,12 @@ def test_what_stands_in_the_way_is_refused_before_any_work(tmp_path):
     ):
         with pytest.raises(UsageError, match=message):
             check_output(tmp_path / name, force=False)
-    with pytest.raises(UsageError, match="is a folder"):
-        check_output(tmp_path, force=True)
+    for name, advice in (("out", "such as .*/out/NAME$"), ("r.html", "another name$")):
+        (tmp_path / name).mkdir()
+        with pytest.raises(
+            UsageError, match=f"is a folder, expected a file; .*{advice}"
+        ):
+            check_output(tmp_path / name, force=True)
     with pytest.raises(UsageError, match="inputs are never overwritten"):
         check_output(
             tmp_path / "there",

@@ -111,7 +111,7 @@ def test_other_layouts_are_named(make):
     )
     assert rows.kind == "probs"
     np.testing.assert_array_equal(y, Y)
-    with pytest.raises(UsageError, match="--kind"):
+    with pytest.raises(DataError, match="--kind"):  # which an import may see
         read(where, layout=Layout(scores="out/scores", labels="truth"))
     with pytest.raises(DataError, match="has no dataset 'nope'"):
         read(where, layout=Layout(scores="nope", labels="truth", kind="probs"))
