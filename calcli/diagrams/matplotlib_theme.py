@@ -7,6 +7,7 @@ also made by a line style, a marker or a hatch.
 """
 
 import io
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -197,11 +198,15 @@ def import_matplotlib() -> Any:
         None if "matplotlib" in sys.modules else os.environ.pop("MPLBACKEND", None)
     )
     instead = "the terminal drawing, .json and .csv work without it"
+    logger = logging.getLogger("matplotlib")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # a home that cannot be written is no news
     try:
         with optional_import("matplotlib", "drawing png, svg or pdf", instead):
             import matplotlib
             import matplotlib.figure  # loads most of its compiled parts
     finally:
+        logger.setLevel(level)
         if backend is not None:
             os.environ["MPLBACKEND"] = backend
     if backend:

@@ -681,6 +681,17 @@ def test_a_backend_that_does_not_exist_is_no_reason_not_to_draw(
     )
 
 
+def test_a_home_that_cannot_be_written_is_no_news(logits, tmp_path):
+    """matplotlib said where it keeps its cache instead, in three lines."""
+    pytest.importorskip("matplotlib")
+    env = {**os.environ, "HOME": os.devnull, "MPLCONFIGDIR": f"{os.devnull}/x"}
+    picture = tmp_path / "x.png"
+    words = [sys.executable, "-m", "calcli", "diagram", str(logits), "-o", str(picture)]
+    done = subprocess.run(words, capture_output=True, text=True, env=env)
+    assert done.returncode == 0 and picture.exists()
+    assert "atplotlib" not in done.stderr
+
+
 def test_without_matplotlib_only_pictures_are_missing(run, logits, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = run("diagram", "logits.h5", "-o", "rel.png")
