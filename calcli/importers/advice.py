@@ -6,6 +6,7 @@ spelled out in options; it was not certain enough to be taken without them.
 """
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -15,7 +16,7 @@ from calcli.errors import CalcliError, NotToRead, SaysHow
 from calcli.importers.array_names import of_role, real_names
 from calcli.importers.column_options import listed_columns, some_of
 from calcli.importers.evidence import is_never_below_half
-from calcli.importers.import_request import ImportRequest
+from calcli.importers.import_request import TO_SUPPLY, ImportRequest
 from calcli.importers.labels import GRADES
 from calcli.importers.looks import KIND_OF_LOOK, Look
 from calcli.importers.names import is_prediction, says_correct, sounds_sure
@@ -99,6 +100,7 @@ def with_command(
             return problem.advising(more=described)
         if isinstance(problem, SaysHow):
             return problem.advising(more=f"{described}; {reading}")
+        described += _with_labels_elsewhere(suggestions, where)
         return problem.advising(more=described, no_command=reading)
     typed = replace(request, typed=request.typed or ((where,),))
     if suggestions.are_percentages and ("--percent",) not in typed.typed:
@@ -107,6 +109,16 @@ def with_command(
         typed = typed.without(NAMING)
     options = [*reading.options, *_options_of_columns(suggestions, reading, typed)]
     return problem.advising(typed.command(where, options), more=described)
+
+
+def _with_labels_elsewhere(suggestions: Suggestions, where: str) -> str:
+    """The command for scores whose labels the user has to write; else ""."""
+    is_known = len(suggestions.scores) == 1 and suggestions.kind
+    if suggestions.labels or suggestions.is_single or not is_known:
+        return ""
+    options = [("--scores", suggestions.scores[0]), ("--kind", suggestions.kind or "")]
+    command = suggestions.request.command(where, [*options, ("--gold", TO_SUPPLY)])
+    return f"; with labels in {TO_SUPPLY}: {shlex.join(command)}"
 
 
 # ---- options that name the scores and the labels
@@ -141,6 +153,8 @@ def _options_of(suggestions: Suggestions) -> ReadingOptions | str:
         is_lone_margin = look == "log-odds" and not suggestions.labels
         if is_lone_margin or (not outcomes and _is_confidence(suggestions)):
             return "nothing says which answers are right"
+    if not suggestions.labels and suggestions.has_unrelated:
+        return "no column follows the scores as labels do"
     if not suggestions.labels:
         return "none of these looks like labels"
     if not suggestions.kind:

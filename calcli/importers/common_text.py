@@ -15,8 +15,9 @@ class Around(NamedTuple):
         return f"{self.before}{word}{self.after}"
 
     def is_around(self, name: str) -> bool:
-        """True for a name that begins and ends with the text."""
-        return name.startswith(self.before) and name.endswith(self.after)
+        """True for a name that begins and ends with the text, and has some within."""
+        is_longer = len(name) > len(self.before) + len(self.after)
+        return is_longer and name.startswith(self.before) and name.endswith(self.after)
 
     def inside(self, name: str) -> str:
         """A name without the text."""
@@ -24,12 +25,13 @@ class Around(NamedTuple):
 
 
 def texts_around(word: str, names: Iterable[str]) -> list[Around]:
-    """The text around a word in every name that holds it."""
+    """The text around a word wherever a name holds it."""
     texts = []
     for name in names:
-        before, inside, after = name.partition(word)
-        if inside:
-            texts.append(Around(before, after))
+        place = name.find(word)
+        while place >= 0:
+            texts.append(Around(name[:place], name[place + len(word) :]))
+            place = name.find(word, place + 1)
     return texts
 
 

@@ -36,6 +36,8 @@ def confidences_by_name(columns: Columns, request: ImportRequest) -> ImportReque
     is_asked = request.confidence or request.correct or request.kind
     if is_asked or request.scores or request.labels or CONFIDENCE not in columns:
         return request
+    if columns[CONFIDENCE].parts:  # of classes: confidence.1, confidence.2
+        return request
     roles = {parse_name(path).role for path in columns}
     if not roles.isdisjoint(("scores", "labels")):
         return request

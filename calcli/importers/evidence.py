@@ -2,7 +2,7 @@
 
 - ``kind_of_scores``: probabilities, their logarithms, or other real numbers;
 - ``class_indices``: values that are classes; ``agreement``: with the largest score,
-  which tells labels from predictions;
+  which tells labels from predictions; ``label_evidence``: they follow the scores;
 - ``SignEvidence``, ``ranks_reversed``: the least score is the label, as of losses;
 - ``is_one_hot``, ``is_ranked``, ``is_never_below_half``: what only looks like scores.
 
@@ -17,8 +17,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from calcli.importers.ragged import Parts
+from calcli.importers.spellings import places_of
 from calcli.io.validate import look_like_probabilities
-from calcli.numerics import AnyArray, BoolArray, IntArray
+from calcli.numerics import AnyArray, BoolArray, IntArray, softmax
 from calcli.records import Sums
 from calcli.rounding import (
     MOST_TOLERANCE,
@@ -39,6 +40,17 @@ FEWEST_RANKED = 4
 
 SURE = 5.0
 """Standard errors above the agreement of independent labels that prove something."""
+
+ENOUGH_ROWS = 30
+"""Rows from which values tell labels from predictions and from other columns."""
+
+LIKELY = 3.0
+"""Standard errors from which a column may be the label; so far it may follow by chance
+one of hundreds of columns that have nothing to do with the scores."""
+
+LEAST_SLOPE = 0.25
+"""Slope from which classes that follow the scores are labels. Other columns that have
+to do with the classes follow them less, and labels of scores that are far too sure."""
 
 PERCENT_TOLERANCE = 1.0
 
@@ -235,9 +247,11 @@ def _indices_of_words(values: AnyArray, names: Sequence[str] | None) -> IntArray
 
 
 def places_of_words(words: Sequence[Any], names: Sequence[str]) -> IntArray:
-    """Place of every word among the names (n,); -1 for none."""
-    places = {name: place for place, name in enumerate(names)}
-    return np.array([places.get(str(word), -1) for word in words], dtype=np.int64)
+    """Place of every word of the rows among the names (n,); -1 for none."""
+    texts = list(map(str, words))
+    distinct = list(dict.fromkeys(texts))
+    place_of = dict(zip(distinct, places_of(distinct, names).tolist(), strict=True))
+    return np.array([place_of[text] for text in texts], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -279,6 +293,62 @@ def agreement(scores: Any, classes: IntArray) -> Agreement:
     for block, index in blocks_beside(scores, classes):
         hits += int(has_largest(block, index).sum())
     return Agreement(hits, len(classes), scores.shape[1])
+
+
+@dataclass(frozen=True)
+class LabelEvidence:
+    """How far the probability of some classes exceeds that of the same in other rows.
+
+    z : in standard errors of all orders of the n rows. slope : over the excess of
+    classes that are drawn from the probabilities.
+    """
+
+    z: float
+    slope: float
+    n: int
+
+    @property
+    def is_proven(self) -> bool:
+        """True for classes that are surely the labels, not another column."""
+        return self.z > SURE and self.slope >= LEAST_SLOPE
+
+    @property
+    def is_likely(self) -> bool:
+        """True for classes that may be the labels, of losses as well; of few rows for
+        all.
+        """
+        return self.n < ENOUGH_ROWS or abs(self.z) > LIKELY
+
+
+def label_evidence(
+    scores: Any, classes: IntArray, kind: ScoreKind | None
+) -> LabelEvidence | None:
+    """How far classes follow the probabilities of the scores; None if these are equal.
+
+    scores : (n, k). kind : as far as it is known.
+    """
+    n, k = scores.shape
+    frequency = np.bincount(classes, minlength=k)[:k] / n
+    at_class = 0.0  # sum of the probabilities of the classes
+    sums = np.zeros(k)
+    squares = 0.0  # of all probabilities
+    apart = 0.0  # squared differences from the mean of the row
+    for block, labels in blocks_beside(scores, classes):
+        values = block.astype(np.float64)
+        p = values if kind == "probs" else softmax(values)
+        at_class += float(p[np.arange(len(p)), labels].sum())
+        sums += p.sum(axis=0)
+        squares += float((p**2).sum())
+        apart += float((((p - (p @ frequency)[:, None]) ** 2) @ frequency).sum())
+    mean = sums / n
+    excess = at_class / n - float(mean @ frequency)
+    of_drawn = squares / n - float(mean @ mean)
+    # Variance of the excess over all orders of the rows (Hoeffding 1951).
+    difference = mean - mean @ frequency
+    variance = (apart / n - float(frequency @ difference**2)) / max(n - 1, 1)
+    if not variance > 0 or not of_drawn > 0:
+        return None
+    return LabelEvidence(excess / sqrt(variance), excess / of_drawn, n)
 
 
 @dataclass(frozen=True)
@@ -371,11 +441,25 @@ def ranks_reversed(margins: AnyArray, labels: IntArray) -> bool:
     is compared with 1/2 in standard errors of its null distribution (Mann and Whitney
     1947).
     """
+    above_half = _area_above_half(margins, labels)
+    return above_half is not None and above_half < -SURE
+
+
+def ranks_apart(margins: AnyArray, labels: IntArray) -> bool:
+    """True if the scores of class 1 and of class 0 may well differ, in either way."""
+    above_half = _area_above_half(margins, labels)
+    if above_half is None or len(labels) < ENOUGH_ROWS:
+        return True
+    return abs(above_half) > LIKELY
+
+
+def _area_above_half(margins: AnyArray, labels: IntArray) -> float | None:
+    """Area under the ROC curve less 1/2, in standard errors; None for one class."""
     if len(np.unique(labels)) < 2:
-        return False
+        return None
     outcomes = (labels == 1).astype(np.float64)
     ranked = Ranked.of(margins.astype(np.float64), outcomes)
     area = area_under_roc(ranked)
     n_1, n_0 = ranked.right, ranked.wrong
     error = sqrt((n_0 + n_1 + 1) / (12 * n_0 * n_1))
-    return area is not None and area < 0.5 - SURE * error
+    return None if area is None else (area - 0.5) / error

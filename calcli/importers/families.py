@@ -9,7 +9,7 @@
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -20,7 +20,12 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.importers.column_options import option_for, some_of
 from calcli.importers.family import Family, matrix_of, stacked
-from calcli.importers.find_families import distinct_words, find_families
+from calcli.importers.find_families import (
+    CODE,
+    distinct_words,
+    find_families,
+    words_of_label,
+)
 from calcli.importers.headers import names_of_classes, read_names, sorted_by_number
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import (
@@ -36,12 +41,14 @@ from calcli.importers.odd_columns import (
 from calcli.importers.predicted_names import names_by_place
 from calcli.importers.ranks import take_ranks
 from calcli.importers.remarks import remark
+from calcli.importers.spellings import places_of
 from calcli.importers.table import Column, Columns, Table
 from calcli.importers.text_cells import (
+    with_blank_words,
     without_percent_signs,
     words,
 )
-from calcli.io.cells import is_null
+from calcli.io.cells import is_blank, is_null
 from calcli.items import counts_up, picked, without
 from calcli.numerics import AnyArray
 
@@ -73,7 +80,7 @@ def with_families(table: Table, request: ImportRequest) -> Table:
     if _counts_its_columns(columns) and not (request.scores or request.labels):
         matrix = matrix_of(table, columns, list(columns))
         return replace(table, columns={table.file.stem: matrix}, is_single=True)
-    families = find_families(columns, request)
+    families = find_families(columns, request, is_ours)
     combined = _without_largest(families, columns)
     combined -= {*request.scores, *request.pieces}
     alone = without(columns, combined)
@@ -84,10 +91,42 @@ def with_families(table: Table, request: ImportRequest) -> Table:
         arrays[family.name] = _array_of(family, table, columns, families, request)
         classes = _names_of(family, table, columns, is_ours)
         if classes is not None:
+            arrays |= _with_words_of_classes(alone, classes)
             path = f"class_names_{family.name}"
             get = partial(read_names, table, family, classes)
             arrays[path] = Column(table.file, path, get)
     return replace(table, columns=arrays)
+
+
+def _with_words_of_classes(
+    columns: Columns, classes: Sequence[str]
+) -> dict[str, Column]:
+    """The columns of classes of which a cell reads as something else: NA, or 007."""
+    changed: dict[str, Column] = {}
+    blank_words = frozenset(filter(is_blank, classes))
+    has_codes = any(map(CODE.match, classes))
+    if not (blank_words or has_codes):
+        return changed
+    for name, column in columns.items():
+        words = words_of_label(column, has_codes)
+        if not words or (places_of(words, classes) < 0).any():
+            continue
+        if column.cells == "number":
+            changed[name] = _as_words(column)
+        elif blank_words:
+            changed[name] = with_blank_words(column, blank_words)
+    _remark_blank_words(blank_words, [columns[name] for name in changed])
+    return changed
+
+
+def _remark_blank_words(blank_words: Set[str], columns: Sequence[Column]) -> None:
+    with_blanks = [column for column in columns if column.empty_row is not None]
+    if with_blanks:
+        names = ", ".join(column.name for column in with_blanks)
+        remark(
+            f"{with_blanks[0].file.name}: {', '.join(sorted(blank_words))} in {names} is"
+            " a class, as a column of scores is named so, and no missing value"
+        )
 
 
 def _in_order(family: Family, table: Table) -> Family:
@@ -276,7 +315,7 @@ def _numbered_among(families: Sequence[Family], left_over: Family) -> list[str]:
 def _without_largest(
     families: Sequence[Family], columns: dict[str, Column]
 ) -> set[str]:
-    """Columns that named families combine.
+    """Columns that families combine which are named as scores, or proven to be some.
 
     A column with the largest score of each row (``prob_max``) leaves its family, and
     the table.
@@ -285,6 +324,7 @@ def _without_largest(
     for family in families:
         if family.origin == "named":
             _take_out_largest(family.columns, columns)
+        if family.origin == "named" or family.is_proven:
             combined.update(family.columns)
     return combined
 

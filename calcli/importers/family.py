@@ -21,7 +21,8 @@ class Family:
 
     name : of the array. origin : by what they belong together. prefix : the part of
     their names that is none of the classes' names. classes : names of the classes,
-    where the words of a column, label, tell them.
+    where the words of a column, label, tell them. is_proven : by the words of a label
+    and by all values; what the names of its columns mean elsewhere does not count.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Family:
     prefix: str = ""
     classes: list[str] | None = None
     label: str | None = None
+    is_proven: bool = False
 
 
 def stacked(table: Table, columns: Columns, names: Sequence[str]) -> AnyArray:

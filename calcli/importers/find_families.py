@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -23,6 +23,7 @@ from calcli.importers.column_options import (
     option_for,
 )
 from calcli.importers.common_text import texts_around
+from calcli.importers.evidence import kind_of_scores
 from calcli.importers.family import Family
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import (
@@ -36,31 +37,40 @@ from calcli.importers.names import (
     role_of,
     says_correct,
 )
+from calcli.importers.spellings import SPELLINGS, Spelling
 from calcli.importers.table import Column, Columns
 from calcli.importers.text_cells import LONGEST_WORD
 from calcli.items import counts_up
 
 WHOLE = re.compile(r"-?[0-9]{1,18}")
 
+CODE = re.compile(r"(?<![0-9])0[0-9]")
+"""A number that begins with 0, as codes do."""
+
 ROWS_SEEN = 10_000
 MOST_CLASSES_SEEN = 1000
 """Rows of a label whose words are looked up in the names of columns; most words."""
 
 
-def find_families(columns: Columns, request: ImportRequest) -> list[Family]:
-    """All families, in the order in which later ones replace earlier ones of a name."""
+def find_families(
+    columns: Columns, request: ImportRequest, is_ours: bool
+) -> list[Family]:
+    """All families, in the order in which later ones replace earlier ones of a name.
+
+    is_ours : the table was written by calcli, whose names of columns are clear.
+    """
     names = list(columns)
     listed = _listed_families(columns, request)
     outcomes = outcomes_by_score(names)
     reserved = {*request.labels, *chain(*request.named.values())}
-    reserved.update(outcomes, outcomes.values())
-    for family in listed:
-        reserved.update(family.columns)
+    reserved.update(outcomes, outcomes.values(), _columns_of(listed))
+    proven = []
+    if not (request.scores or is_ours):
+        proven = _proven_families(columns, reserved)
+    reserved.update(_columns_of(proven))
     free = [name for name in names if _may_be_score(name, columns[name], reserved)]
     named = _named_families(free)
-    taken_by_name: set[str] = set()
-    for family in named:
-        taken_by_name.update(family.columns)
+    taken_by_name = _columns_of(named)
     rest = []
     for name in free:
         if name not in taken_by_name and not _has_other_meaning(name):
@@ -68,21 +78,83 @@ def find_families(columns: Columns, request: ImportRequest) -> list[Family]:
     families = [*named, *_numbered_families(names, free, rest)]
     left_over = Family(LEFT_OVER, rest, "left over")
     if not request.scores:
-        of_words = _families_of_classes(columns, rest)
-        of_numbers = _families_of_numbers(columns, free, families)
-        named = [*of_words, *of_numbers]
-        families = [_with_names_of_classes(family, named) for family in families]
-        for family in of_words:
-            if len(family.columns) == len(rest):
-                left_over = replace(
-                    left_over, classes=family.classes, label=family.label
-                )
-            else:
-                families.append(family)
-        families += _without_columns_of(of_numbers, families)
-    if len(rest) > 1:
+        families = _with_families_of_labels(columns, families, left_over, free, is_ours)
+    elif len(rest) > 1:
         families.append(left_over)
-    return [*families, *listed]
+    return [*families, *proven, *listed]
+
+
+def _with_families_of_labels(
+    columns: Columns,
+    families: Sequence[Family],
+    left_over: Family,
+    free: list[str],
+    is_ours: bool,
+) -> list[Family]:
+    """The families with the names that labels give them, and those of labels alone.
+
+    left_over : it comes last, if it has several columns. free : all that may be scores.
+    """
+    rest = left_over.columns
+    of_words = _families_of_classes(columns, rest)
+    of_numbers = _families_of_numbers(columns, free, families)
+    with_names = [*of_words, *of_numbers]
+    if not is_ours:
+        with_names += _families_of_classes(columns, free)
+    named = [_with_names_of_classes(family, with_names) for family in families]
+    named = _without_parts_of(with_names, named)
+    for family in of_words:
+        if len(family.columns) == len(rest):
+            left_over = replace(left_over, classes=family.classes, label=family.label)
+        else:
+            named.append(family)
+    named += _without_columns_of(of_numbers, named)
+    if len(rest) > 1:
+        named.append(left_over)
+    return named
+
+
+def _proven_families(columns: Columns, reserved: set[str]) -> list[Family]:
+    """Families around the words of a label of which some words have a meaning: id, NA.
+
+    Their rows are probabilities, or logarithms of such, which no other columns named
+    after all words of a label are.
+    """
+    numeric = []
+    for name, column in columns.items():
+        if column.cells == "number" and name not in reserved:
+            numeric.append(name)
+    proven = []
+    for family in _families_of_classes(columns, numeric):
+        words_for_scores = set(map(_word_for_scores, family.columns))
+        is_named = len(words_for_scores) == 1 and None not in words_for_scores
+        if is_named or not any(map(_means_no_class, family.columns)):
+            continue
+        if _are_distributions([columns[name] for name in family.columns]):
+            proven.append(replace(family, is_proven=True))
+    return proven
+
+
+def _columns_of(families: Sequence[Family]) -> set[str]:
+    """The columns of all families."""
+    return set(chain(*(family.columns for family in families)))
+
+
+def _means_no_class(name: str) -> bool:
+    """True for a name with a meaning of its own."""
+    return bool(parse_name(name).role) or _has_other_meaning(name)
+
+
+def _are_distributions(columns: Sequence[Column]) -> bool:
+    """True if the values prove that the columns are probabilities of all classes."""
+    try:
+        values = [column.values() for column in columns]
+    except DataError:
+        return False
+    if any(array.ndim != 1 for array in values):
+        return False
+    scores = np.stack(values, axis=1).astype(np.float64)
+    return kind_of_scores(scores).kind in ("probs", "log_probs")
 
 
 def _listed_families(columns: Columns, request: ImportRequest) -> list[Family]:
@@ -159,10 +231,10 @@ def _prefix(stem: str, columns: Sequence[str]) -> str:
 def _families_of_classes(columns: Columns, numeric: list[str]) -> list[Family]:
     """Columns whose names hold the words of a label: ``P (class=cat), …``."""
     families: list[Family] = []
+    has_codes = any(map(CODE.search, numeric))
     for label, column in columns.items():
-        if column.cells != "text":
-            continue
-        for family in _families_around(label, distinct_words(column), numeric):
+        words = words_of_label(column, has_codes)
+        for family in _families_around(label, words, numeric):
             families = _with_larger(families, family)
     return _with_own_names(families, list(columns))
 
@@ -241,6 +313,19 @@ def _with_names_of_classes(family: Family, named: Sequence[Family]) -> Family:
     return family
 
 
+def _without_parts_of(
+    with_names: Sequence[Family], families: Sequence[Family]
+) -> list[Family]:
+    """Families but those that are numbers within words of a label: <5, 5-10, >10."""
+    kept = []
+    for family in families:
+        members = set(family.columns)
+        is_part = any(members < set(other.columns) for other in with_names)
+        if not is_part or family.origin != "numbered":
+            kept.append(family)
+    return kept
+
+
 def _without_columns_of(
     families: Sequence[Family], others: Sequence[Family]
 ) -> list[Family]:
@@ -260,6 +345,26 @@ def _with_own_names(families: Sequence[Family], columns: list[str]) -> list[Fami
     return named
 
 
+def words_of_label(column: Column, has_codes: bool) -> list[str]:
+    """The words of a column that may be a label; none of numbers.
+
+    has_codes : whole numbers that begin with 0 are words, too.
+    """
+    if column.cells == "text":
+        return distinct_words(column)
+    words: list[str] = []
+    if column.cells == "number":
+        with suppress(DataError):
+            values = column.rows(slice(ROWS_SEEN))
+            if values.dtype.kind == "U":
+                words = distinct_words(column)
+            elif has_codes and values.dtype.kind in "iu" and column.written is not None:
+                texts = set(map(str, column.written_cells()))
+                if any(map(CODE.match, texts)) and len(texts) <= MOST_CLASSES_SEEN:
+                    words = sorted(texts)
+    return words
+
+
 def distinct_words(column: Column) -> list[str]:
     """The words of a label without the empty one; none if they are too many."""
     words: set[str] = set()
@@ -275,19 +380,43 @@ def distinct_words(column: Column) -> list[str]:
 
 def _families_around(
     label: str, words: Sequence[str], numeric: Sequence[str]
-) -> Iterator[Family]:
-    """Columns whose names are the words within the same text, for each such text."""
+) -> list[Family]:
+    """Columns whose names are the words within the same text, for each such text.
+
+    As they are, or else in the spelling of another program.
+    """
     if len(words) < 2:
-        return
-    known = set(numeric)
-    for text in texts_around(words[0], numeric):
-        if not known.issuperset(map(text.around, words)):
+        return []
+    families = _families_spelled(label, words, numeric, str)
+    for spelling in SPELLINGS:
+        if not families:
+            families = _families_spelled(label, words, numeric, spelling)
+    return families
+
+
+def _families_spelled(
+    label: str, words: Sequence[str], numeric: Sequence[str], spelling: Spelling
+) -> list[Family]:
+    """The same for words and names in one spelling, in which all of them differ."""
+    columns = {spelling(name): name for name in numeric}
+    spelled = [spelling(word.strip()) for word in words]
+    if spelling is str:
+        spelled = list(words)
+    if len(columns) < len(numeric) or len(set(spelled)) < len(words):
+        return []
+    families = []
+    for text in texts_around(spelled[0], columns):
+        if not columns.keys() >= set(map(text.around, spelled)):
             continue
         if text.before or text.after:
-            members = list(filter(text.is_around, numeric))
+            members = list(filter(text.is_around, columns))
         else:
-            members = [name for name in numeric if name in words]
-        classes = list(map(text.inside, members))
-        yield Family(
-            f"{OF_LABEL}{label}", members, "classes", text.before, classes, label
-        )
+            members = [name for name in columns if name in spelled]
+        names = [columns[name] for name in members]
+        classes = []
+        for name in names:
+            classes.append(name[len(text.before) : len(name) - len(text.after)])
+        prefix = names[0][: len(text.before)]
+        array = f"{OF_LABEL}{label}"
+        families.append(Family(array, names, "classes", prefix, classes, label))
+    return families

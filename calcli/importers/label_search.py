@@ -10,6 +10,7 @@ import numpy as np
 
 from calcli.errors import DataError, SaysHow, UsageError
 from calcli.importers.array_names import Name, is_generated, of_role, real_names
+from calcli.importers.evidence import ENOUGH_ROWS
 from calcli.importers.import_request import TO_SUPPLY, ImportRequest
 from calcli.importers.names import (
     is_answer,
@@ -24,9 +25,6 @@ from calcli.importers.source_arrays import Arrays
 
 NEARLY_ALL = 0.98
 """Proportion of rows in which a prediction, beside labels, has the largest score."""
-
-ENOUGH_ROWS = 30
-"""Rows from which a column that always has the largest score is a prediction."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +85,9 @@ class LabelSearch:
             if matches_largest is not None and matches_largest.share == 1:
                 predicted.append(name)
             else:
-                others.append(matches_largest)
+                others.append(self._is_proven(name.path))
         # Without this a model that is right in every row would lose its labels.
-        are_labels = [other is not None and other.is_beyond_chance for other in others]
-        if not others or not all(are_labels):
+        if not others or not all(others):
             return labels
         for name in predicted:
             remark(
@@ -111,12 +108,24 @@ class LabelSearch:
         label_names = list(filter(self.is_beside, candidates)) or candidates
         has_own_columns = bool(self.arrays.columns[self.score.path].parts)
         is_named = bool(self.score.kind)
+        is_only = len({name.core for name in label_names}) == 1
         if is_named and self.arrays.classes(self.score.path) is None:
             label_names = [name for name in label_names if is_answer(name.core)]
-        elif not has_own_columns and len({name.core for name in label_names}) == 1:
+        elif is_only and not has_own_columns and not is_named:
             path = companion(self.score, label_names, any_model=True)
-            return Label(path, "the only array of as many classes") if path else None
+            if path is None or not self.may_follow(path):
+                return None
+            return Label(path, "the only array of as many classes")
         return self._by_values(label_names, len(scores))
+
+    def may_follow(self, path: str) -> bool:
+        """True unless many rows show that a column has nothing to do with the scores."""
+        follows = self.arrays.label_evidence(self.score.path, path)
+        return follows is None or follows.is_likely
+
+    def _is_proven(self, path: str) -> bool:
+        follows = self.arrays.label_evidence(self.score.path, path)
+        return follows is not None and follows.is_proven
 
     def _may_be_label(self, name: Name, scores: Any) -> bool:
         """True for classes beside the scores: a value per row, or per position."""
@@ -140,7 +149,7 @@ class LabelSearch:
                 continue
             is_number = self.arrays.load(name.path).dtype.kind in "iu"
             is_other = is_counter(name.core) or is_unit(name.core)
-            if is_number and (is_other or not matches_largest.is_beyond_chance):
+            if is_number and (is_other or not self._is_proven(name.path)):
                 continue
             if indices.tobytes() not in known:  # else the same classes again
                 known.add(indices.tobytes())

@@ -10,7 +10,8 @@ import numpy as np
 from calcli.errors import DataError, one_line
 from calcli.importers.common_text import texts_around
 from calcli.importers.remarks import remark
-from calcli.io.cells import answer_of, text_of
+from calcli.importers.spellings import means_same, places_of
+from calcli.io.cells import text_of
 from calcli.io.memory import as_array
 from calcli.numerics import AnyArray, IntArray, whole_number
 
@@ -146,7 +147,7 @@ def _of_numbered_classes(
     if raw.ndim != 1 or len(names) != k or not are_numbers:
         return raw
     values, inverse = np.unique(raw, return_inverse=True)
-    places = _places_of(list(map(str, values.tolist())), names)
+    places = places_of(values.tolist(), names)
     is_name, is_place = places >= 0, (values >= 0) & (values < k)
     are_names = is_name.any() and not (is_place & ~is_name).any()
     if not are_names or names == list(map(str, range(k))):
@@ -209,7 +210,8 @@ def _of_words(
                 f"{where}: the label {word!r} is the name of two classes;"
                 " --class-names tells them apart"
             )
-    labels: IntArray = _places_of(words, names)[inverse.reshape(raw.shape)]
+    places = places_of(words, names)
+    labels: IntArray = places[inverse.reshape(raw.shape)]
     if (labels < 0).any():
         row = int(np.argmax(labels < 0))
         known = ", ".join(names[:MOST_NAMED])
@@ -220,8 +222,20 @@ def _of_words(
         raise DataError(
             f"{where}: {message}, expected one of {known}", no_command=reason
         )
+    _remark_spelling(words, [names[place] for place in places], where)
     are_words = any(whole_number(name.lstrip("-")) is None for name in names)
     return ClassLabels(labels, names if tells_names and are_words else None)
+
+
+def _remark_spelling(words: Sequence[str], names: Sequence[str], where: str) -> None:
+    """Remark on labels that are spelled otherwise than the names of their classes."""
+    for word, name in zip(words, names, strict=True):
+        if not means_same(word, name):
+            remark(
+                f"{where}: labels differ from the names of the classes in capitals,"
+                f" spaces or signs: {word!r} was read as {name!r}"
+            )
+            return
 
 
 def _why_unknown(words: Sequence[str], names: Sequence[str]) -> str:
@@ -262,24 +276,6 @@ def _names_that_fit(
         " of the columns"
     )
     return inner
-
-
-def _places_of(words: Sequence[str], names: Sequence[str]) -> IntArray:
-    """Index of the class that each word names; -1 where there is none, or several.
-
-    By its text, else by its value (``true`` is ``True``).
-    """
-    index = {name: place for place, name in enumerate(names)}
-    places = [index.get(word, -1) for word in words]
-    if -1 in places:
-        by_value: dict[str | None, int] = {None: -1}
-        for place, name in enumerate(names):
-            value = answer_of(name)
-            by_value[value] = -1 if value in by_value else place
-        for number, word in enumerate(words):
-            if places[number] < 0:
-                places[number] = by_value.get(answer_of(word), -1)
-    return np.array(places, dtype=np.int64)
 
 
 def _is_index(word: str, k: int) -> bool:

@@ -11,7 +11,7 @@ from calcli.importers.arrow_columns import columns_of_arrow
 from calcli.importers.names import are_ours
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
-from calcli.importers.text_cells import FEWEST_DECIMALS
+from calcli.importers.text_cells import FEWEST_DECIMALS, words_of
 from calcli.importers.text_table import Opening, refuse_doubles
 from calcli.io.cells import cells_of_text
 
@@ -50,7 +50,7 @@ def read_large_table(file: SourceFile, opening: Opening) -> Table | None:
 
 def _written_texts(reread: Callable[[], Any], is_ours: bool) -> list[str | None]:
     """Cells of the one column that is read again as texts."""
-    return cells_of_text(reread().column(0).to_pylist(), blanks=is_ours)
+    return cells_of_text(reread().column(0).to_pylist(), words_of(is_ours))
 
 
 def _by_pyarrow(

@@ -120,7 +120,8 @@ def _look_of_matrix(kind: str, values: AnyArray) -> Look:
         return "labels"
     if values.dtype.kind != "f":
         return ""
-    if kind:
+    are_negative = bool((values < 0).any())
+    if kind and not (kind == "probs" and are_negative):
         return LOOK_OF_KIND[kind]
     proof = kind_of_scores(values)
     if proof.reason == PERCENTAGES:

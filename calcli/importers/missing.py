@@ -1,6 +1,6 @@
 """``--drop-missing``: leave out rows, or positions, that lack a score or a label."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,8 +43,9 @@ def without_missing(
             lengths.append(len(values))
     n = min(lengths, default=0)
     is_missing = np.zeros(n, dtype=np.bool_)
-    for values in arrays.values():
-        is_missing |= _blank_rows(values[:n])
+    for path, values in arrays.items():
+        words = columns[path].attributes.get("blank_words", ())
+        is_missing |= _blank_rows(values[:n], words)
     what = "a score or a label"
     for path in used:
         cells = columns[path].written_cells()
@@ -108,22 +109,22 @@ def _zero_rows(array: AnyArray) -> BoolArray:
     return np.asarray((array == 0).all(axis=1))
 
 
-def _blank_rows(array: AnyArray) -> BoolArray:
-    """Mask of the rows that contain a blank or NaN."""
+def _blank_rows(array: AnyArray, words: Collection[str] = ()) -> BoolArray:
+    """Mask of the rows that contain a blank or NaN. words : blanks that are words."""
     if not array.size:
         return np.zeros(len(array), np.bool_)
     is_blank = np.zeros(array.shape, dtype=np.bool_)
     if array.dtype.kind in "OSU":
-        flat = list(map(_is_blank, array.ravel()))
+        flat = [_is_blank(value, words) for value in array.ravel()]
         is_blank = np.array(flat, dtype=np.bool_)
     elif array.dtype.kind == "f":
         is_blank = np.isnan(array)
     return np.asarray(is_blank.reshape(len(array), -1).any(axis=1))
 
 
-def _is_blank(value: Any) -> bool:
+def _is_blank(value: Any, words: Collection[str]) -> bool:
     word = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    return is_blank(word)
+    return is_blank(word, words)
 
 
 # ---- positions of sequences

@@ -173,8 +173,8 @@ def _kind_of(
 def _are_scores(score: Name, label: Label | None, arrays: Arrays) -> bool:
     """True if real numbers are scores of classes, not features or other measurements.
 
-    Their name says so, their columns are named like the classes, or the largest is the
-    label more often than by chance.
+    Their name says so, their columns are named like the classes, or the label follows
+    them.
     """
     if may_be_scores(score.core):
         return True
@@ -182,8 +182,8 @@ def _are_scores(score: Name, label: Label | None, arrays: Arrays) -> bool:
         return True
     if label is None:
         return False
-    matches_largest = arrays.agreement(score.path, label.path)
-    return matches_largest is not None and matches_largest.is_beyond_chance
+    follows = arrays.label_evidence(score.path, label.path)
+    return follows is not None and follows.is_proven
 
 
 def _reversed_sign(score: Name, label: Label | None, arrays: Arrays) -> str:

@@ -15,10 +15,12 @@ from calcli.importers.array_names import Name, headers_path, names_of_arrays, of
 from calcli.importers.evidence import (
     Agreement,
     KindEvidence,
+    LabelEvidence,
     agreement,
     class_indices,
     counts_from_1,
     kind_of_scores,
+    label_evidence,
 )
 from calcli.importers.looks import Look, is_single_value, looks_like, without_empty
 from calcli.importers.ragged import Parts
@@ -36,6 +38,7 @@ class Arrays:
     - kind : the kind of scores that all values prove.
     - agreement : how often a column names the class of the largest of the scores, by
       the paths of both; None where it is unclear.
+    - label_evidence : how far a column follows the scores, by the paths of both.
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -47,6 +50,7 @@ class Arrays:
         self.look = cache(self._look)
         self.kind = cache(self._kind)
         self.agreement = cache(self._agreement)
+        self.label_evidence = cache(self._label_evidence)
 
     def name_of(self, path: str) -> Name:
         """Parts of one path."""
@@ -122,9 +126,18 @@ class Arrays:
         return kind_of_scores(self.load(path))
 
     def classes(self, path: str) -> list[str] | None:
-        """Names of the classes of an array of scores, made of the names of columns."""
-        names = self.columns.get(headers_path(path))
-        return None if names is None else names.values().tolist()
+        """Names of the classes of an array of scores: those of its columns, or the only
+        ones of the source.
+        """
+        paths = [headers_path(path)]
+        if paths[0] not in self.columns:
+            paths = self.paths_of("class_names")
+        if len(paths) != 1:
+            return None
+        names = self.values(paths[0])
+        if names is None or names.ndim != 1 or names.dtype.kind not in "OU":
+            return None
+        return names.tolist()
 
     def class_indices(self, scores: str, labels: str) -> IntArray | None:
         """Class (n,) that the column ``labels`` gives each row of ``scores`` (n, k).
@@ -145,6 +158,12 @@ class Arrays:
     def _agreement(self, scores: str, labels: str) -> Agreement | None:
         indices = self.class_indices(scores, labels)
         return None if indices is None else agreement(self.load(scores), indices)
+
+    def _label_evidence(self, scores: str, labels: str) -> LabelEvidence | None:
+        indices = self.class_indices(scores, labels)
+        if indices is None:
+            return None
+        return label_evidence(self.load(scores), indices, self.kind(scores).kind)
 
 
 def _whole_values(values: Any) -> AnyArray:

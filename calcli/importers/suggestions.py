@@ -6,6 +6,7 @@ Nothing of it is read unasked: ``advice`` spells it as a command that can be typ
 
 from collections.abc import Sequence
 from itertools import chain
+from string import ascii_lowercase
 
 import numpy as np
 
@@ -18,7 +19,14 @@ from calcli.importers.array_names import (
     real_names,
 )
 from calcli.importers.column_options import listed_columns, option_for
-from calcli.importers.evidence import PERCENTAGES, kind_of_scores
+from calcli.importers.evidence import (
+    PERCENTAGES,
+    class_indices,
+    counts_from_1,
+    kind_of_scores,
+    label_evidence,
+    ranks_apart,
+)
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.label_search import LabelSearch
 from calcli.importers.looks import KIND_OF_LOOK, Look, without_empty
@@ -31,6 +39,8 @@ from calcli.importers.names import (
 )
 from calcli.importers.score_search import proven_scores
 from calcli.importers.source_arrays import Arrays
+from calcli.importers.table import Column
+from calcli.numerics import AnyArray, IntArray
 
 MOST_COLUMNS = 40
 """Columns that are looked at."""
@@ -43,7 +53,8 @@ class Suggestions:
     """The likeliest scores, kind and labels.
 
     looks : by path, of the arrays that look like anything. scores, labels : paths, or
-    columns as an option lists them; several where it is unclear.
+    columns as an option lists them; several where it is unclear. has_unrelated : some
+    column could be the labels but for its values, which do not follow the scores.
     """
 
     def __init__(self, arrays: Arrays, request: ImportRequest, where: str) -> None:
@@ -51,6 +62,9 @@ class Suggestions:
         self.where = where
         self.columns = arrays.columns
         self.request = request
+        self.parts: dict[str, Column] = {}
+        for column in self.columns.values():
+            self.parts |= column.parts
         self.paths = self._columns_to_look_at()
         self.looks: dict[str, Look] = {}
         for path in self.paths:
@@ -60,6 +74,7 @@ class Suggestions:
         self.scores = list(request.scores)
         self.labels = list(request.labels)
         self.kind = request.kind
+        self.has_unrelated = False
         self._has_percent_columns = False
         if not self.scores:
             self._find_scores()
@@ -219,20 +234,17 @@ class Suggestions:
                 return
 
     def _take_together(self, members: Sequence[str], kind: str | None) -> None:
-        self.scores = [option_for(list(self.columns), members)]
+        self.scores = [",".join(members)]
+        if set(members) <= self.columns.keys():
+            self.scores = [option_for(list(self.columns), members)]
         self.kind = self.request.kind or self.kind or kind
 
     def _kind_of_columns(self, members: Sequence[str]) -> str | None:
         """Kind that all columns together prove; None if these are no numbers."""
-        columns = []
-        for path in members:
-            values = self.arrays.values(path)
-            if values is None or values.ndim != 1 or values.dtype.kind not in "biuf":
-                return None
-            columns.append(values)
-        if len(set(map(len, columns))) != 1:
+        stacked = self._stacked(members)
+        if stacked is None:
             return None
-        scores = without_empty(np.stack(columns, axis=1).astype(np.float64))
+        scores = without_empty(stacked)
         if not len(scores):
             return None
         proof = kind_of_scores(scores)
@@ -240,6 +252,21 @@ class Suggestions:
             self._has_percent_columns = True
             return "probs"
         return proof.kind
+
+    def _stacked(self, members: Sequence[str]) -> AnyArray | None:
+        """Columns of numbers as an array (n, k); None for others."""
+        columns = []
+        for path in members:
+            if path in self.columns:
+                values = self.arrays.values(path)
+            else:  # a class whose name means something else as that of a column
+                values = self.parts[path].rows(slice(None))
+            if values is None or values.ndim != 1 or values.dtype.kind not in "biuf":
+                return None
+            columns.append(values)
+        if len(set(map(len, columns))) != 1:
+            return None
+        return np.stack(columns, axis=1).astype(np.float64)
 
     # ---- the labels
 
@@ -263,8 +290,8 @@ class Suggestions:
         self.labels = (
             self.labels
             or self._named_answers()
-            or self.of_look("labels")
-            or self._labels_by_values()
+            or self._that_may_follow(self.of_look("labels"))
+            or self._that_may_follow(self._labels_by_values())
         )
 
     def _labels_beside(self, path: str) -> list[str]:
@@ -283,6 +310,43 @@ class Suggestions:
         # beside a key of the right answers, a column "answer" holds those of the model
         keys = [path for path in named if not is_bare_answer(path)]
         return keys or named
+
+    def _that_may_follow(self, paths: Sequence[str]) -> list[str]:
+        """The columns but those whose values have nothing to do with the scores."""
+        kept = []
+        for path in paths:
+            if parse_name(path).role == "labels" or self._may_follow(path):
+                kept.append(path)
+            else:
+                self.looks[path] = ""
+                self.has_unrelated = True
+        return kept
+
+    def _may_follow(self, path: str) -> bool:
+        scores = self._values_of_scores()
+        labels = self.arrays.values(path)
+        if scores is None or labels is None or len(scores) != len(labels):
+            return True
+        k = 2 if scores.ndim == 1 else scores.shape[1]
+        classes = _as_classes(labels, k)
+        if classes is None:
+            return True
+        if scores.ndim == 1:
+            return ranks_apart(scores, classes)
+        follows = label_evidence(scores, classes, kind_of_scores(scores).kind)
+        return follows is None or follows.is_likely
+
+    def _values_of_scores(self) -> AnyArray | None:
+        """The scores (n, k) or (n,); None where they are unclear or have gaps."""
+        if len(self.scores) != 1:
+            return None
+        if self.scores[0] in self.columns:
+            values = self.arrays.values(self.scores[0])
+        else:
+            values = self._stacked(self._listed(self.scores[0]))
+        if values is None or values.dtype.kind not in "iuf" or values.ndim > 2:
+            return None
+        return None if np.isnan(values).any() else values
 
     def _labels_by_values(self) -> list[str]:
         """Columns whose values fit the k classes of the scores.
@@ -307,4 +371,24 @@ class Suggestions:
         if self.scores[0] in self.columns:
             values = self.arrays.values(self.scores[0])
             return 2 if values is None else values.shape[-1]
-        return len(listed_columns(list(self.columns), self.scores[0]))
+        return len(self._listed(self.scores[0]))
+
+    def _listed(self, option: str) -> list[str]:
+        """Columns that an option lists."""
+        names = [*self.columns, *(self.parts.keys() - self.columns.keys())]
+        return listed_columns(names, option)
+
+
+def _as_classes(labels: AnyArray, k: int) -> IntArray | None:
+    """Classes (n,) as which labels would be read; None where that is unclear."""
+    distinct, inverse = np.unique(labels, return_inverse=True)
+    if k == 2 and len(distinct) == 2:
+        return inverse.reshape(-1)
+    if labels.dtype.kind == "U":
+        letters = list(ascii_lowercase[:k])
+        return class_indices(np.char.lower(labels), k, letters)
+    if labels.dtype.kind == "f" and not (labels % 1).any():
+        labels = labels.astype(np.int64)
+    if counts_from_1(labels, k):
+        labels = labels - 1
+    return class_indices(labels, k, None)

@@ -45,12 +45,12 @@ class Column:
     empty_row : the first row with an empty cell, for which ``load`` is refused.
     parts : the columns that it combines, by name.
     attributes : what is known of the array. Of labels: ``first_index``, 1 where they
-        count from 1; ``classes``, names of their values. Of columns that make one
-        array: ``is_generated``, its name is none of the file's; ``first_number``, 1
-        where their names count from 1; ``option``, how an option lists them, "" where
-        one does; ``by_label``, words of a label name them; ``is_complete``, and text
-        around these words. Of scores: ``options``, their columns are options of
-        the row; ``ordered``, levels.
+        count from 1; ``classes``, names of their values; ``blank_words``, texts such
+        as NA that are words. Of columns that make one array: ``is_generated``, its
+        name is none of the file's; ``first_number``, 1 where their names count from 1;
+        ``option``, how an option lists them, "" where one does; ``by_label``, words of
+        a label name them; ``is_complete``, and text around these words. Of scores:
+        ``options``, their columns are options of the row; ``ordered``, levels.
     written : returns the cells of a column as the file has them, None for an empty
         one, where the array may have lost their text: it has 7 for 007. None: the
         array says it.

@@ -1,7 +1,7 @@
 """Cells of text: numbers, words, missing values, percentages and printed lists."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress, filterfalse
@@ -14,6 +14,7 @@ from calcli.errors import DataError, one_line
 from calcli.importers.remarks import remark
 from calcli.importers.table import Cells, Column
 from calcli.io.cells import (
+    BLANKS,
     cells_of_text,
     is_blank,
     is_number,
@@ -91,7 +92,27 @@ def text_column(
     column = _column_of_texts(file, name, texts, has_commas, is_ours)
     if column.cells == "number" and _say_their_texts(column.get(), texts):
         return column
-    return replace(column, written=partial(cells_of_text, texts, blanks=is_ours))
+    return replace(column, written=partial(cells_of_text, texts, words_of(is_ours)))
+
+
+def words_of(is_ours: bool) -> frozenset[str]:
+    """Texts such as NA that are words: all in a table that calcli has written."""
+    return BLANKS if is_ours else frozenset()
+
+
+def with_blank_words(column: Column, blank_words: Collection[str]) -> Column:
+    """A column of texts in which these, NA, None and the like, are words."""
+    texts = column.get().tolist()
+    empty_row = None
+    if column.empty_row is not None:
+        empty = (row for row, text in enumerate(texts) if is_blank(text, blank_words))
+        empty_row = next(empty, None)
+    return replace(
+        column,
+        empty_row=empty_row,
+        attributes={**column.attributes, "blank_words": blank_words},
+        written=partial(cells_of_text, texts, blank_words),
+    )
 
 
 def _say_their_texts(values: AnyArray, texts: Sequence[str]) -> bool:

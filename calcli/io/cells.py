@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
-from itertools import chain, filterfalse
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -41,9 +41,10 @@ NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
 """The text of a number among answers. Leading zeros and signs are of codes."""
 
 
-def is_blank(text: str) -> bool:
-    """True for the text of a missing value."""
-    return text.strip() in BLANKS
+def is_blank(text: str, words: Collection[str] = ()) -> bool:
+    """True for the text of a missing value. words : such texts that are words here."""
+    plain = text.strip()
+    return plain in BLANKS and plain not in words
 
 
 def number(text: str) -> float:
@@ -92,16 +93,14 @@ def _are_plain(texts: Sequence[str]) -> bool:
     return whole.isascii() and "_" not in whole
 
 
-def cells_of_text(texts: Sequence[str], *, blanks: bool = False) -> list[Any]:
+def cells_of_text(texts: Sequence[str], words: Collection[str] = ()) -> list[Any]:
     """Cells of a column of a table of text, None for a missing value.
 
     They are integers where every text is that of a whole number, or where all are
     such as 7.0 and there is a gap, which is how pandas writes whole numbers then.
-    blanks : texts such as NA are words, as in a table that calcli has written.
+    words : texts such as NA that are words here, as in a table that calcli has written.
     """
-    present = list(texts)
-    if not blanks:
-        present = list(filterfalse(is_blank, texts))
+    present = [text for text in texts if not is_blank(text, words)]
     has_gap = len(present) < len(texts)
     whole = None
     if all(map(WHOLE.fullmatch, present)):
@@ -116,7 +115,7 @@ def cells_of_text(texts: Sequence[str], *, blanks: bool = False) -> list[Any]:
     with_gaps: list[Any] = []
     next_value = iter(values)
     for text in texts:
-        with_gaps.append(None if is_blank(text) else next(next_value))
+        with_gaps.append(None if is_blank(text, words) else next(next_value))
     return with_gaps
 
 

@@ -497,7 +497,8 @@ def _label_advice(
         return "labels look 1-based: subtract 1", ()
     if k == 2 and set(np.unique(labels).tolist()) == {-1, 1}:
         return "labels are -1 and +1: calcli extract writes them as classes 0 and 1", ()
-    if label < 0 or label > k:
+    has_others = len(np.unique(labels[labels != label])) > 1
+    if (label < 0 or label > k) and has_others:
         option = ("--ignore-label", str(label))
         return f"pass {' '.join(option)} if it marks rows to leave out", option
     return "are labels and scores those of the same model?", ()

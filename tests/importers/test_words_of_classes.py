@@ -1,0 +1,218 @@
+"""Classes that are named like something else, or spelled otherwise than their labels.
+
+Labels are drawn from the probabilities; accuracy and NLL are those of the arrays that
+were written.
+"""
+
+import csv
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+N = 300
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def drawn(k, seed=0):
+    """Probabilities (N, k) and labels (N,) drawn from them."""
+    rng = np.random.default_rng(seed)
+    z = 2 * rng.normal(size=(N, k))
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    return p, (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+
+
+def table(name, columns, separator=","):
+    with Path(name).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=separator)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return name
+
+
+def assert_read(run, name, p, y):
+    done = run("evaluate", name, "--metric", "accuracy", "--metric", "nll", "--json")
+    assert done.code == 0, done.err
+    (result,) = json.loads(done.out)["results"]
+    assert result["n"] == len(y), done.err
+    metrics = result["metrics"]
+    nll = -np.log(p[np.arange(len(y)), y]).mean()
+    assert metrics["accuracy"]["value"] == (p.argmax(axis=1) == y).mean(), done.err
+    assert metrics["nll"]["value"] == pytest.approx(nll, rel=1e-9), done.err
+    return done.err
+
+
+def column_table(pattern, names, p, y, label="species"):
+    """Scores named by the pattern, predictions and labels, as many programs write."""
+    columns = {"age": range(len(y)), "guess": [names[k] for k in p.argmax(axis=1)]}
+    columns |= {pattern.format(name): p[:, k] for k, name in enumerate(names)}
+    return columns | {label: [names[k] for k in y]}
+
+
+PATTERNS = ["{}", ".pred_{}", "P (class={})", "prob.{}", "confidence({})", "P_{}"]
+WORDS = {
+    "roles": ["label", "score", "id"],
+    "scores": ["probs", "logits", "prob_max", "confidence"],
+    "columns": ["index", "fold", "correct", "prediction", "weight"],
+    "words": ["true", "unknown", "other", "total"],
+    "missing": ["NA", "None", "null", "fox"],
+    "countries": ["DE", "NA"],
+    "codes": ["007", "100", "010"],
+    "ranges": ["<5", "5-10", ">=10", "50%"],
+    "alike": ["in", "inside", "side"],
+}
+
+
+@pytest.mark.parametrize("names", WORDS.values(), ids=list(WORDS))
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_classes_may_be_named_like_anything(run, pattern, names):
+    p, y = drawn(len(names))
+    name = table("scores.csv", column_table(pattern, names, p, y))
+    assert_read(run, name, p, y)
+
+
+def test_a_word_for_a_missing_value_that_is_a_class_is_said(run):
+    p, y = drawn(3)
+    columns = column_table("{}", ["NA", "DE", "FR"], p, y)
+    message = assert_read(run, table("scores.csv", columns), p, y)
+    assert "scores.csv: NA in guess, species is a class" in message
+
+
+def test_empty_cells_beside_a_class_called_na_are_missing(run):
+    """The command that is proposed drops the empty cell alone."""
+    p, y = drawn(3)
+    columns = column_table("{}", ["NA", "DE", "FR"], p, y)
+    columns["species"][7] = ""
+    name = table("scores.csv", columns)
+    done = run("extract", name, "-o", "made.h5")
+    command = re.search(r"to try: (calcli extract .*--drop-missing.*)", done.err)
+    assert done.code == 3 and command is not None, done.err
+    made = run(*shlex.split(command[1])[1:])
+    assert made.code == 0, made.err
+    assert_read(run, "made.h5", np.delete(p, 7, axis=0), np.delete(y, 7))
+
+
+def test_vertex_and_spacy_name_classes_like_fields(run):
+    names = ["id", "target", "score"]
+    p, y = drawn(3)
+    rows = []
+    for i in range(N):
+        scores = dict(zip(names, p[i].tolist(), strict=True))
+        rows.append({"cats": scores, "gold_label": names[y[i]]})
+    Path("spacy.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert_read(run, "spacy.jsonl", p, y)
+    rows = []
+    for i in range(N):
+        prediction = {"classes": names, "scores": p[i].tolist()}
+        rows.append({"instance": {"label": names[y[i]]}, "prediction": prediction})
+    Path("vertex.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert_read(run, "vertex.jsonl", p, y)
+
+
+@pytest.mark.parametrize("names", [["3", "5", "9"], ["1", "2", "3"], ["-1", "0", "1"]])
+def test_runs_of_openml_with_numeric_classes(run, names):
+    p, y = drawn(3)
+    head = ["@RELATION openml_task_1_predictions", "@ATTRIBUTE fold NUMERIC"]
+    order = [2, 0, 1]
+    head += [f"@ATTRIBUTE confidence.{names[k]} NUMERIC" for k in order]
+    domain = "{" + ",".join(names) + "}"
+    head += [f"@ATTRIBUTE prediction {domain}", f"@ATTRIBUTE correct {domain}", "@DATA"]
+    rows = []
+    for i in range(N):
+        cells = [str(i % 10), *(repr(p[i, k].item()) for k in order)]
+        rows.append(",".join([*cells, names[p[i].argmax()], names[y[i]]]))
+    Path("run.arff").write_text("\n".join([*head, *rows]) + "\n")
+    assert_read(run, "run.arff", p, y)
+
+
+SPELLINGS = {
+    "capitals": str.upper,
+    "small": str.lower,
+    "space after": "{} ".format,
+    "space before": " {}".format,
+    "r": lambda word: word.replace(" ", ".").replace("-", "."),
+}
+
+
+@pytest.mark.parametrize("spell", SPELLINGS.values(), ids=list(SPELLINGS))
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_labels_may_be_spelled_otherwise_than_the_classes(run, pattern, spell):
+    names = ["Red Fox", "owl", "Bee-Eater"]
+    p, y = drawn(3)
+    columns = {pattern.format(name): p[:, k] for k, name in enumerate(names)}
+    columns["species"] = [spell(names[k]) for k in y]
+    name = table("scores.csv", columns, ";")
+    message = assert_read(run, name, p, y)
+    assert "labels differ from the names of the classes" in message
+
+
+def test_two_spellings_of_one_class_are_refused(run):
+    p, y = drawn(2)
+    names = ["Cat", "Dog"]
+    columns = {f"prob_{name}": p[:, k] for k, name in enumerate(names)}
+    columns["label"] = [names[k] for k in y]
+    columns["label"][3] = columns["label"][3].lower()
+    done = run("evaluate", table("scores.csv", columns))
+    assert done.code == 3 and "expected one of Cat, Dog" in done.err
+
+
+# ---- without labels
+
+
+def others(rng):
+    """Columns of a table that have nothing to do with the scores."""
+    return {
+        "n_items": rng.integers(0, 3, N),
+        "treated": rng.integers(0, 2, N),
+        "severity": rng.integers(1, 4, N),
+        "n_children": np.minimum(rng.poisson(0.4, N), 2),
+        "sex": rng.choice(["f", "m"], N),
+    }
+
+
+@pytest.mark.parametrize("other", list(others(np.random.default_rng(0))))
+@pytest.mark.parametrize("shift", [0.0, 4.0], ids=["even", "rare"])
+@pytest.mark.parametrize("pattern", ["p_{}", "{}", "c{}", "score{}"])
+def test_a_column_that_does_not_follow_the_scores_is_no_label(
+    run, pattern, shift, other
+):
+    """Also where a rare class makes it agree with most predictions."""
+    rng = np.random.default_rng(5)
+    z = 2 * rng.normal(size=(N, 3)) + [shift, 0, 0]
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    columns = {pattern.format(k): p[:, k] for k in range(3)}
+    columns[other] = others(rng)[other]
+    done = run("evaluate", table("scores.csv", columns))
+    assert done.code == 3, done.err
+    assert not re.search(rf"--labels {other}\b.* -o", done.err)
+    assert "--gold NEW.csv" in done.err, done.err
+
+
+def test_rare_classes_are_labels_where_they_follow_the_scores(run):
+    """The largest score is always that of class 0, in 97 of 100 rows rightly."""
+    rng = np.random.default_rng(7)
+    risk = 1 / (1 + np.exp(-(rng.normal(size=1000) - 3.5)))
+    risk = np.minimum(risk, 0.49)
+    y = (rng.random(1000) < risk).astype(int)
+    p = np.stack([1 - risk, risk], axis=1)
+    columns = {"p_0": p[:, 0], "p_1": p[:, 1], "outcome_code": y}
+    assert_read(run, table("scores.csv", columns), p, y)
+
+
+def test_labels_that_follow_the_scores_are_proposed_beside_others(run):
+    p, y = drawn(3)
+    columns = {name: p[:, k] for k, name in enumerate(["cat", "dog", "fox"])}
+    columns |= {"treated": np.arange(N) % 2, "zz": y}
+    done = run("evaluate", table("scores.csv", columns))
+    command = re.search(r"to try: (calcli extract .*)", done.err)
+    assert command is not None, done.err
+    made = run(*shlex.split(command[1])[1:])
+    assert made.code == 0, made.err
+    assert_read(run, "scores.h5", p, y)
