@@ -16,6 +16,7 @@ from calcli.errors import CalcliError, NotToRead, SaysHow
 from calcli.importers.array_names import of_role, real_names
 from calcli.importers.column_options import listed_columns, some_of
 from calcli.importers.evidence import is_never_below_half
+from calcli.importers.gold import GOLD
 from calcli.importers.import_request import TO_SUPPLY, ImportRequest
 from calcli.importers.labels import GRADES
 from calcli.importers.looks import KIND_OF_LOOK, Look
@@ -112,11 +113,18 @@ def with_command(
 
 
 def _with_labels_elsewhere(suggestions: Suggestions, where: str) -> str:
-    """The command for scores whose labels the user has to write; else ""."""
-    is_known = len(suggestions.scores) == 1 and suggestions.kind
-    if suggestions.labels or suggestions.is_single or not is_known:
+    """The command for scores, or a confidence beside a prediction, whose labels the
+    user has to write; else "".
+    """
+    if suggestions.labels or len(suggestions.scores) != 1 or not suggestions.kind:
         return ""
-    options = [("--scores", suggestions.scores[0]), ("--kind", suggestions.kind or "")]
+    score = suggestions.scores[0]
+    options = [("--scores", score), ("--kind", suggestions.kind)]
+    if suggestions.is_single:
+        predictions = suggestions.of_look("predictions")
+        if not sounds_sure(score) or len(predictions) != 1:
+            return ""
+        options = [("--confidence", score), ("--correct", f"{predictions[0]}={GOLD}")]
     command = suggestions.request.command(where, [*options, ("--gold", TO_SUPPLY)])
     return f"; with labels in {TO_SUPPLY}: {shlex.join(command)}"
 

@@ -19,6 +19,7 @@ import numpy as np
 from calcli.importers.ragged import Parts
 from calcli.importers.spellings import places_of
 from calcli.io.validate import look_like_probabilities
+from calcli.metrics.label_agreement import LabelAgreement, least_labels
 from calcli.numerics import AnyArray, BoolArray, IntArray, softmax
 from calcli.records import Sums
 from calcli.rounding import (
@@ -45,12 +46,12 @@ ENOUGH_ROWS = 30
 """Rows from which values tell labels from predictions and from other columns."""
 
 LIKELY = 3.0
-"""Standard errors from which a column may be the label; so far it may follow by chance
-one of hundreds of columns that have nothing to do with the scores."""
+"""Standard errors from which a column may be the label. By chance 3 of 1000 columns that
+have nothing to do with the scores follow them as far."""
 
 LEAST_SLOPE = 0.25
 """Slope from which classes that follow the scores are labels. Other columns that have
-to do with the classes follow them less, and labels of scores that are far too sure."""
+to do with the classes follow them less; so do labels of very overconfident scores."""
 
 PERCENT_TOLERANCE = 1.0
 
@@ -266,12 +267,6 @@ class Agreement(Sums):
     def share(self) -> float:
         return self.hits / self.n
 
-    @property
-    def is_beyond_chance(self) -> bool:
-        """True if a class drawn at random would hardly ever have the largest score."""
-        chance = 1 / self.k
-        return self.share > chance + SURE * sqrt(chance * (1 - chance) / self.n)
-
 
 def has_largest(scores: AnyArray, classes: IntArray) -> BoolArray:
     """Mask of the rows whose class has the largest score. Ties count.
@@ -353,24 +348,22 @@ def label_evidence(
 
 @dataclass(frozen=True)
 class SignEvidence(Sums):
-    """Agreement of labels with the largest and, alone, with the least score. Adds."""
+    """How often labels have the largest score and, alone, the least. Adds."""
 
-    largest: Agreement
-    least: Agreement
+    answers: LabelAgreement
+    n_least: int
+    n: int
 
     @property
     def text(self) -> str:
         """What shows that the scores are of reversed sign."""
-        return f"the lowest score is the label on {self.least.share:.1%} of the rows"
+        share = self.n_least / self.n
+        return f"the lowest score is the label on {share:.1%} of the rows"
 
     @property
     def is_reversed(self) -> bool:
         """True if the least score is the label far more often than the largest."""
-        difference = self.least.hits - self.largest.hits
-        n_decisive = self.least.hits + self.largest.hits
-        return difference > SURE * sqrt(max(n_decisive, 1)) and (
-            self.least.is_beyond_chance
-        )
+        return self.answers.is_reversed(self.n_least)
 
 
 REVERSED = "are these losses or distances? negate them"
@@ -383,10 +376,9 @@ def sign_of(scores: AnyArray, classes: IntArray) -> SignEvidence:
     scores : (n, k) with k > 2.
     """
     n, k = scores.shape
-    is_least = has_largest(-scores, classes)
-    is_alone = (scores == scores.min(axis=1)[:, None]).sum(axis=1) == 1
-    least = Agreement(int((is_least & is_alone).sum()), n, k)
-    return SignEvidence(agreement(scores, classes), least)
+    prediction = scores.argmax(axis=1)
+    answers = LabelAgreement.of(prediction, classes, k)
+    return SignEvidence(answers, least_labels(scores, prediction, classes), n)
 
 
 # ---- what only looks like scores

@@ -270,7 +270,7 @@ class _Doubts:
         self.imported = imported
         none = Agreement(0, 0, imported.k)
         self.largest = none
-        self.sign = SignEvidence(none, none)
+        self.sign: SignEvidence | None = None
         self.reversed_scores = ""
 
     def add(self, slab: Slab) -> None:
@@ -286,7 +286,8 @@ class _Doubts:
         if n_judged >= MOST_JUDGED:
             return
         if k > 2:
-            self.sign += sign_of(scores, labels)
+            sign = sign_of(scores, labels)
+            self.sign = sign if self.sign is None else self.sign + sign
             self.reversed_scores = self.sign.text if self.sign.is_reversed else ""
         elif ranks_reversed(scores[:, 1] - scores[:, 0], labels):
             self.reversed_scores = (

@@ -21,7 +21,8 @@ from calcli.calibrator import (
 from calcli.fit_summary import Summary
 from calcli.metrics.class_sums import ClassSums, Piece
 from calcli.metrics.expected_differences import expected_differences
-from calcli.metrics.rowtable import TOP_COLUMNS, RowTable
+from calcli.metrics.label_agreement import least_labels
+from calcli.metrics.rowtable import LEAST_LABELS, TOP_COLUMNS, RowTable, shown_counts
 from calcli.numerics import (
     LOG_ZERO,
     TINY,
@@ -191,7 +192,7 @@ def _summary(k: int, tables: Sequence[RowTable]) -> Summary:
         classes,
         k,
         table.weight,
-        table.counts,
+        shown_counts(table.counts),
         zeros=table.clipped,
     )
 
@@ -428,10 +429,13 @@ class _GatherBlock:
         y = block.labels
         confidence = np.minimum(e[here, label] / norm, 1.0)
         part.put(confidence=confidence, correct=(label == y).astype(np.float64))
+        ordered = e if block.kind == "probs" else d
         if prediction is None and block.assigned is None:
-            largest = e if block.kind == "probs" else d
-            tied = tied_labels(largest, label, y, confidence)
+            tied = tied_labels(ordered, label, y, confidence)
             part.counts = Counter(part.counts) + Counter(tied)
+        if block.assigned is None:
+            least = {LEAST_LABELS: least_labels(ordered, label, y)}
+            part.counts = Counter(part.counts) + Counter(least)
         part.put(prediction=label, y=y)
         if self.k == 2:
             part.put(

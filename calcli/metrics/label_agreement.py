@@ -37,6 +37,15 @@ accuracy, that are reported.
 """
 
 
+def least_labels(scores: FloatArray, prediction: IntArray, y: IntArray) -> int:
+    """Number of rows whose label alone has the least of three and more scores (b, k)."""
+    if scores.shape[1] < 3:
+        return 0
+    wrong = np.flatnonzero(prediction != y)
+    at_label = scores[wrong, y[wrong]][:, None]
+    return int(((scores[wrong] <= at_label).sum(axis=1) == 1).sum())
+
+
 @dataclass(frozen=True)
 class UnitAnswers:
     """Answers of rows in units, which are right or wrong together.
@@ -104,6 +113,34 @@ class LabelAgreement:
         """Number of rows whose prediction is the label."""
         predicted, label = np.divmod(self.code, self.k)
         return int(self.count[predicted == label].sum())
+
+    def is_reversed(self, n_least: int, by_unit: UnitAnswers | None = None) -> bool:
+        """True for scores of which the least is the label; never of two classes.
+
+        n_least : rows whose label alone has the least score: far more than those with
+        the largest, than by chance, and than any renaming of the predicted classes makes
+        right. by_unit : the same rows where they have units.
+        """
+        n = int(self.count.sum())
+        if self.k < 3 or n_least <= self._n_right_of_others():
+            return False
+        share = 1.0  # independent rows in place of one
+        if by_unit is not None:
+            share = by_unit.effective_rows / n
+        beyond_largest = share * (n_least - self.n_right)
+        error = SURE * np.sqrt(share * max(n_least + self.n_right, 1))
+        beyond_chance = share * (n_least - n / self.k)
+        error_of_chance = SURE * np.sqrt(share * n * (1 - 1 / self.k) / self.k)
+        return bool(beyond_largest > error and beyond_chance > error_of_chance)
+
+    def _n_right_of_others(self) -> int:
+        """Rows whose label is the most frequent one of the other rows that are predicted
+        as the same class.
+        """
+        if not len(self.code):
+            return 0
+        starts = np.flatnonzero(np.diff(self.code // self.k, prepend=-1))
+        return int((np.maximum.reduceat(self.count, starts) - 1).sum())
 
     def all_right(self, confidence: float, by_unit: UnitAnswers | None) -> str | None:
         """Ask whether labels without a single error are predictions; None if not.

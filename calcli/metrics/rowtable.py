@@ -35,6 +35,10 @@ ROW_COLUMNS = (
     "zeros",
 )
 
+LEAST_LABELS = "least_labels"
+"""Count of the rows whose label alone has the least of three and more scores. It serves
+a doubt, and is not shown."""
+
 FARTHEST_ZERO = 20.0
 """The NLL of a stored zero is given as between that of half a digit and of this part of
 it.
@@ -77,6 +81,11 @@ def _tops(a: "Tops", b: "Tops") -> "Tops":
 Column = Annotated[FloatArray, _joined]
 MaybeColumn = Annotated[FloatArray | None, _joined]
 Tops = Mapping[int, tuple[FloatArray, FloatArray]]
+
+
+def shown_counts(counts: Mapping[str, int]) -> dict[str, int]:
+    """The counts of events that people are shown."""
+    return {name: n for name, n in counts.items() if name != LEAST_LABELS}
 
 
 @dataclass(frozen=True)

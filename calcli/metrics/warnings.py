@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calcli.metrics.rowtable import RowTable
+from calcli.metrics.label_agreement import LabelAgreement
+from calcli.metrics.rowtable import LEAST_LABELS, RowTable
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import class_words
 from calcli.statistics.class_ranking import ClassRanking
@@ -191,7 +192,7 @@ def label_doubts(
     """Doubts whether the labels belong to the scores. names : of the classes."""
     agreement = table.agreement
     if agreement is not None and not table.few_units:
-        doubt = agreement.doubt(
+        doubt = _reversed_scores(table, agreement) or agreement.doubt(
             table.mean_confidence, names, table.answers, _ranking(table)
         )
         if doubt is not None:
@@ -210,6 +211,19 @@ def label_doubts(
         f" sum to {total[c]:.1g} over all rows: does the model have this class, and"
         " are the classes of scores and labels in the same order?"
     ]
+
+
+def _reversed_scores(
+    table: "RowTable | RunningSums", agreement: LabelAgreement
+) -> str | None:
+    """Doubt scores of three and more classes of which the least is the label."""
+    n_least = table.counts.get(LEAST_LABELS, 0)
+    if not agreement.is_reversed(n_least, table.answers):
+        return None
+    return (
+        f"the lowest score is the label on {n_least / table.n:.1%} of the rows: are"
+        " these losses or distances, to be negated?"
+    )
 
 
 def label_warnings(

@@ -1,6 +1,7 @@
 """Labels that do not belong to the scores are asked about; those that do, however badly, are not."""
 
 import json
+import warnings
 
 import h5py
 import numpy as np
@@ -46,7 +47,7 @@ WRONG = {
         lambda z, y: (z, z.argmax(axis=1)),
         "the model's own predictions",
     ),
-    "negated": (lambda z, y: (-z, y), "no better than chance|same order"),
+    "negated": (lambda z, y: (-z, y), "losses or distances, to be negated"),
 }
 
 
@@ -57,6 +58,42 @@ def test_labels_of_other_rows_or_classes_are_asked_about(way, k):
     z, y = change(*overconfident(4000, k))
     with pytest.warns(UserWarning, match=said):
         calcli.evaluate(z, y, metrics=["accuracy"])
+
+
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+@pytest.mark.parametrize("k", [3, 10])
+def test_the_headline_names_scores_of_reversed_sign(
+    tmp_path, monkeypatch, capsys, k, kind
+):
+    """It blamed labels counted from 1, or two exchanged classes."""
+    monkeypatch.chdir(tmp_path)
+    z, y = truth(400, k, seed=k, scale=4.0)
+    scores = -z
+    if kind == "probs":
+        scores = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    np.savez("losses.npz", **{kind: scores}, labels=y)
+    done = runner(monkeypatch, capsys)("evaluate", "losses.npz", "--json")
+    (result,) = json.loads(done.out)["results"]
+    assert result["report"]["verdict_kind"] == "check_labels"
+    share = (z.argmax(axis=1) == y).mean()
+    words = f"the lowest score is the label on {share:.1%} of the rows"
+    assert words in result["report"]["verdict"]
+    first = result["report"]["messages"][0]["text"]
+    assert first == "are these losses or distances, to be negated?"
+    assert "counts" not in result
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_other_scores_are_called_reversed(seed):
+    """Scores that know nothing, or are of other rows, however sure they are."""
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(3, 12))
+    z = rng.normal(size=(500, k)) * rng.choice([0.5, 9.0])
+    y = rng.choice(k, 500, p=rng.dirichlet(np.ones(k)))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        calcli.evaluate(z, y, metrics=["accuracy"])
+    assert not any("to be negated" in str(warning.message) for warning in said)
 
 
 def test_two_classes_exchanged():

@@ -12,6 +12,7 @@ from calcli.importers.evidence import (
     agreement,
     class_indices,
     kind_of_scores,
+    label_evidence,
     ranks_reversed,
 )
 
@@ -76,9 +77,40 @@ def test_classes_are_words_of_the_names_or_their_places():
 
 def test_agreement_tells_a_prediction_from_a_label():
     assert agreement(P, P.argmax(axis=1)).share == 1
-    found = agreement(P, Y)
-    assert found.is_beyond_chance and found.share < 1
-    assert not agreement(P, RNG.permutation(Y)).is_beyond_chance
+    assert agreement(P, Y).share < 1
+
+
+@pytest.mark.parametrize("kind", ["probs", None])
+def test_labels_follow_the_scores_as_far_as_these_say(kind):
+    """Labels drawn from the probabilities have the slope 1, of the same in other rows 0."""
+    scores = P if kind else np.log(P)
+    labels = label_evidence(scores, Y, kind)
+    assert labels.is_proven and labels.slope == pytest.approx(1, abs=0.2)
+    others = label_evidence(scores, RNG.permutation(Y), kind)
+    assert not others.is_proven and others.slope == pytest.approx(0, abs=0.2)
+    assert label_evidence(np.full((N, 4), 0.25), Y, "probs") is None
+
+
+def test_errors_of_the_evidence_are_those_of_all_orders_of_the_rows():
+    """Hoeffding's variance, against 4000 orders drawn."""
+    few = slice(0, 40)
+    drawn = []
+    for _ in range(4000):
+        drawn.append(label_evidence(P[few], RNG.permutation(Y[few]), "probs").z)
+    # four standard errors of a mean and of a standard deviation of 4000 draws
+    assert np.mean(drawn) == pytest.approx(0, abs=4 / np.sqrt(4000))
+    assert np.std(drawn) == pytest.approx(1, abs=4 / np.sqrt(8000))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_frequent_class_makes_no_column_a_label(seed):
+    """Nine of ten rows are predicted as class 0, and have 0 in a column of its own."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(400, 3)) + np.array([3, 0, 0])
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    other = rng.choice(3, 400, p=[0.9, 0.08, 0.02])
+    assert agreement(p, other).share > 0.7
+    assert not label_evidence(p, other, "probs").is_proven
 
 
 def test_ranks_are_reversed_far_beyond_chance_only():

@@ -7,6 +7,7 @@ accuracy and the NLL of ``evaluate`` are those of the arrays that were written.
 import base64
 import io
 import json
+import re
 import shlex
 import sqlite3
 import zlib
@@ -998,3 +999,24 @@ def test_the_first_rank_is_the_column_that_ends_in_its_number():
     assert options_of_first_rank(parts, names, "gold") == (
         "--confidence p1 --correct top1=gold"
     )
+
+
+@pytest.mark.parametrize("with_logits", [True, False])
+def test_samples_of_fiftyone_without_a_truth_take_it_from_another_file(
+    run, with_logits
+):
+    """The refusal says which command does so; the user writes the labels."""
+    samples = fiftyone_samples(with_logits=with_logits)
+    for sample in samples:
+        del sample["ground_truth"]
+    Path("samples.json").write_text(json.dumps({"samples": samples}))
+    rows = [f"data/{i}.jpg,{SPECIES[i]}" for i in range(N)]
+    Path("NEW.csv").write_text("\n".join(["id,label", *rows]) + "\n")
+    done = run("evaluate", "samples.json")
+    assert done.code == 3, done.err
+    command = re.search(r"calcli (extract .*? -o [^;\s]+)", done.err)
+    made = run(*shlex.split(command[1]))
+    assert made.code == 0, made.err
+    done = run("evaluate", "samples.h5", "--metric", "accuracy", "--json")
+    metrics = json.loads(done.out)["results"][0]["metrics"]
+    assert metrics["accuracy"]["value"] == (P.argmax(axis=1) == Y).mean()

@@ -5,7 +5,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from calcli.importers.classifications import Classification, predictions_and_truths
+from calcli.importers.classifications import (
+    Classification,
+    outcome,
+    predictions_and_truths,
+)
 from calcli.importers.formats import reader
 from calcli.importers.json_arrays import numbers_of
 from calcli.importers.json_columns import table_of_rows, with_class_names
@@ -48,7 +52,8 @@ def _is_classification(cell: Any) -> bool:
 def read_fiftyone(file: SourceFile) -> Table:
     """Read logits and labels; without logits confidences, and whether they are right.
 
-    A field with confidences holds predictions, one without them the right labels.
+    A field with confidences holds predictions, one without them the right labels. Where
+    there are none, they may come from another file.
     """
     path = file.path
     samples = _samples(file)
@@ -59,11 +64,9 @@ def read_fiftyone(file: SourceFile) -> Table:
         row: dict[str, Any] = {"ids": str(sample.get("filepath", sample.get("_id")))}
         if have_logits:
             row["logits"] = numbers_of(prediction["logits"], f"{path}: logits")
-            row["labels"] = str(truth["label"])
         else:
             row["confidence"] = float(prediction["confidence"])
-            row["correct"] = str(prediction["label"]) == str(truth["label"])
-        rows.append(row)
+        rows.append(row | outcome(prediction, truth, is_confidence=not have_logits))
     table = table_of_rows(path, "fiftyone", rows)
     if not have_logits:
         return table
