@@ -142,6 +142,8 @@ CELLS = {
             ("few errors", 1000, 5, "mono", {}),
             ("skewed", 1000, 4, "mono", {}),
             ("rare", 1000, 2, "platt", {}),
+            ("few errors", 200, 5, "ts", {}),
+            ("few errors", 2500, 5, "auto", {}),
         )
     ],
 }

@@ -144,7 +144,6 @@ def figures_of(question, report, one_map, cell):
         interval = estimate.interval
         is_missed = interval.known and not interval.low <= true <= interval.high
         figures[name] = float(is_missed)
-        figures[f"no {name.split()[0]}"] = float(not interval.known)
     return figures
 
 
