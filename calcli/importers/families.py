@@ -91,14 +91,14 @@ def with_families(table: Table, request: ImportRequest) -> Table:
         arrays[family.name] = _array_of(family, table, columns, families, request)
         classes = _names_of(family, table, columns, is_ours)
         if classes is not None:
-            arrays |= _with_words_of_classes(alone, classes)
+            arrays |= with_words_of_classes(alone, classes)
             path = f"class_names_{family.name}"
             get = partial(read_names, table, family, classes)
             arrays[path] = Column(table.file, path, get)
     return replace(table, columns=arrays)
 
 
-def _with_words_of_classes(
+def with_words_of_classes(
     columns: Columns, classes: Sequence[str]
 ) -> dict[str, Column]:
     """The columns of classes of which a cell reads as something else: NA, or 007."""

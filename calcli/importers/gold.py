@@ -8,6 +8,7 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.array_names import parse_name
+from calcli.importers.families import with_words_of_classes
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import is_answer
 from calcli.importers.reading import Reading
@@ -42,7 +43,7 @@ def add_gold(columns: Columns, table: Table, request: ImportRequest) -> Joined:
     if not labels and not request.confidence:
         labels = (GOLD,)
     request = replace(request, labels=labels, gold=None)
-    answers = table.columns[name]
+    answers = _with_words_of_classes(table.columns[name], columns)
     ids = _ids_of(table.columns)
     ids_by_folder = {}
     for path in columns:
@@ -67,6 +68,16 @@ def add_gold(columns: Columns, table: Table, request: ImportRequest) -> Joined:
         " joined by them"
     )
     return Joined(added, request)
+
+
+def _with_words_of_classes(answers: Column, columns: Columns) -> Column:
+    """The answers, in which names of classes such as NA or 007 are words."""
+    for path, column in columns.items():
+        if path.rpartition("/")[2].startswith("class_names_"):
+            classes = list(map(str, column.load()))
+            kept = with_words_of_classes({answers.name: answers}, classes)
+            answers = kept.get(answers.name, answers)
+    return answers
 
 
 def _column_of_answers(table: Table, request: ImportRequest) -> str:

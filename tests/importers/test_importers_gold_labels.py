@@ -315,3 +315,19 @@ def test_one_hot_labels_in_columns_of_their_own(tmp_path):
         tmp_path / "t.csv", "prob_a,prob_b,prob_c,prob_d,is_a,is_b,is_c,is_d", P, hot
     )
     assert (bring(table, tmp_path / "o.h5", labels="is_a:is_d")[0] == Y).all()
+
+
+@pytest.mark.parametrize(
+    "classes", [["NA", "DE", "FR", "None"], ["007", "010", "100", "011"]], ids=str
+)
+def test_answers_that_read_as_something_else_are_the_classes_of_these_names(
+    tmp_path, classes
+):
+    """Countries as codes, NA for Namibia, and postal codes with zeros before them."""
+    names = np.array(classes)
+    order = np.random.default_rng(8).permutation(N)
+    head = ",".join(f"prob_{name}" for name in classes)
+    scores = csv(tmp_path / "scores.csv", f"id,{head}", np.arange(N), P)
+    gold = csv(tmp_path / "gold.csv", "id,answer", order, names[Y[order]])
+    labels, _ = bring(scores, tmp_path / "out.h5", gold=str(gold))
+    assert np.array_equal(labels, Y)
