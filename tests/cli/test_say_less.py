@@ -532,7 +532,6 @@ def test_tables_of_names_in_wide_signs_fit(run, monkeypatch, words, width):
         ("evaluate", "q.npz", "-q", "--full"),
         ("evaluate", "q.npz", "-q", "--per-class"),
         ("evaluate", "q.npz", "-q", "--explain"),
-        ("evaluate", "q.npz", "-q", "--decomposition"),
         ("evaluate", "q.npz", "-q", "-m", "nll"),
         ("run", "q.npz", "-m", "ts", "-o", "r", "-q", "--full"),
         ("run", "q.npz", "-m", "ts", "-o", "r", "--json", "--full"),

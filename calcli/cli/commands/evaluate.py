@@ -288,7 +288,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         return o.unused(
             (
                 headlines_only,
-                "full per_class decomposition explain ordered",
+                "full per_class explain ordered",
                 o.HEADLINES_ONLY,
             ),
             (
