@@ -39,6 +39,9 @@ LEVEL = 0.05
 WORSE = 1e-9
 """Increase of the NLL above which it is worse; a smaller one is rounding."""
 
+LEAST_SHOWN = 1e-3
+"""Loss below which it is shown with digits, not decimals."""
+
 HURT = 1.01
 """Factor above which the Brier score is worse."""
 
@@ -75,6 +78,11 @@ class FittedRows:
     def laws(self) -> Laws:
         return method(self.name).laws
 
+    @property
+    def compared_methods(self) -> bool:
+        """True for a fit of ``auto``, which other methods are no advice for."""
+        return "auto" in self.result.details
+
 
 def judged_fit(
     fitted: FittedRows, source: DataSet, context: Context
@@ -108,7 +116,12 @@ def judged_fit(
         warnings.append(claim.words)
     warnings += _zero_warnings(fitted)
     warnings += _leap_of_accuracy(fitted)
-    warnings += risen_losses(fitted.before, fitted.after, nll_is_reported=bool(worse))
+    warnings += risen_losses(
+        fitted.before,
+        fitted.after,
+        nll_is_reported=bool(worse),
+        advises=not fitted.compared_methods,
+    )
     warnings += _counted_events(fitted)
     return status, warnings
 
@@ -242,9 +255,10 @@ def worsening(fitted: FittedRows) -> str:
         why = _labels(before.zeros, "has", "have", "a stored 0 of unknown size")
     elif rules_out_labels:
         why = _labels(after.zeros, "gets", "get", "the probability 0")
+    others = "" if fitted.compared_methods else ", or fit with --method auto"
     return (
         f"the fit made its own rows worse: {what} rose from {low:.4f} to"
-        f" {high:.4f}{why}; leave them uncalibrated, or fit with --method auto"
+        f" {high:.4f}{why}; leave them uncalibrated{others}"
     )
 
 
@@ -332,31 +346,40 @@ def _leap_of_accuracy(fitted: FittedRows) -> list[str]:
 
 
 def risen_losses(
-    before: Summary, after: Summary, *, nll_is_reported: bool
+    before: Summary, after: Summary, *, nll_is_reported: bool, advises: bool = True
 ) -> list[str]:
     """Warnings where the NLL or the Brier score of the calibration data rose.
 
-    nll_is_reported : the rise of the fitted loss is already reported.
+    nll_is_reported : the rise of the fitted loss is already reported. advises : name
+    other methods.
     """
     values_before = before.values()
     values_after = after.values()
     warnings = []
     nll = values_after.get("nll")
     if nll is not None and not nll_is_reported and nll > values_before["nll"] + WORSE:
-        hint = "" if before.zeros else "; ts, iop and mono never worsen it"
+        hint = ""
+        if advises and not before.zeros:
+            hint = "; ts, iop and mono never worsen it"
         warnings.append(f"NLL {_rose(values_before['nll'], nll)}{hint}")
     brier = values_after.get("brier")
     if brier is not None and brier > HURT * values_before["brier"]:
         rose = _rose(values_before["brier"], brier)
+        hint = ""
+        if advises:
+            hint = "; --method auto compares methods by cross-validation"
         warnings.append(
             f"the Brier score {rose}: by it these samples are better left"
-            " uncalibrated; --method auto compares methods by cross-validation"
+            f" uncalibrated{hint}"
         )
     return warnings
 
 
 def _rose(before: float, after: float) -> str:
-    return f"on the calibration data rose from {before:.4f} to {after:.4f}"
+    decimals = "4f" if before >= LEAST_SHOWN else "3g"
+    return (
+        f"on the calibration data rose from {before:.{decimals}} to {after:.{decimals}}"
+    )
 
 
 def _counted_events(fitted: FittedRows) -> list[str]:

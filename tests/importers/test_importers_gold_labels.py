@@ -318,12 +318,12 @@ def test_one_hot_labels_in_columns_of_their_own(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "classes", [["NA", "DE", "FR", "None"], ["007", "010", "100", "011"]], ids=str
+    "classes", [["NA", "DE", "FR", "None"], ["007", "DE", "010", "FR"]], ids=str
 )
 def test_answers_that_read_as_something_else_are_the_classes_of_these_names(
     tmp_path, classes
 ):
-    """Countries as codes, NA for Namibia, and postal codes with zeros before them."""
+    """Countries as codes, NA for Namibia, and numbers with zeros before them."""
     names = np.array(classes)
     order = np.random.default_rng(8).permutation(N)
     head = ",".join(f"prob_{name}" for name in classes)
