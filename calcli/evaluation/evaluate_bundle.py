@@ -43,7 +43,7 @@ from calcli.metrics.class_columns import class_columns
 from calcli.metrics.collect import collect_all
 from calcli.metrics.context import MetricContext
 from calcli.metrics.long_context import LONG, LongContext, long_contexts, measured_long
-from calcli.metrics.rowtable import RowTable, shown_counts
+from calcli.metrics.rowtable import RowTable
 from calcli.metrics.running_sums import RunningSums
 from calcli.metrics.settings import MetricSettings
 from calcli.metrics.warnings import label_doubts
@@ -429,7 +429,6 @@ def _result(
         order = context.table.group if plan.ordered else None
         gate = gates.get("groups", 0.0)
         per_group = group_lines(groups, list(scores), gate, order)
-    counts = shown_counts(context.table.counts)
     return Result(
         bundle=subject.name,
         calibrator=candidate.name,
@@ -437,7 +436,7 @@ def _result(
         n=context.n,
         n_classes=k if k > 1 else None,
         scores=scores,
-        counts=counts if any(counts.values()) else {},
+        counts=context.table.counts if any(context.table.counts.values()) else {},
         report=report,
         per_class=per_class,
         per_group=per_group,

@@ -22,7 +22,7 @@ from calcli.fit_summary import Summary
 from calcli.metrics.class_sums import ClassSums, Piece
 from calcli.metrics.expected_differences import expected_differences
 from calcli.metrics.label_agreement import least_labels
-from calcli.metrics.rowtable import LEAST_LABELS, TOP_COLUMNS, RowTable, shown_counts
+from calcli.metrics.rowtable import TOP_COLUMNS, RowTable
 from calcli.numerics import (
     LOG_ZERO,
     TINY,
@@ -192,7 +192,7 @@ def _summary(k: int, tables: Sequence[RowTable]) -> Summary:
         classes,
         k,
         table.weight,
-        shown_counts(table.counts),
+        table.counts,
         zeros=table.clipped,
     )
 
@@ -215,6 +215,7 @@ class _Part(Sums):
 
     columns: dict[str, list[AnyArray]] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
+    least_labels: int = 0
     classes: Piece | None = None
     expected: Mapping[str, FloatArray] = field(default_factory=dict)
 
@@ -429,14 +430,11 @@ class _GatherBlock:
         y = block.labels
         confidence = np.minimum(e[here, label] / norm, 1.0)
         part.put(confidence=confidence, correct=(label == y).astype(np.float64))
-        ordered = e if block.kind == "probs" else d
-        if prediction is None and block.assigned is None:
-            tied = tied_labels(ordered, label, y, confidence)
-            part.counts = Counter(part.counts) + Counter(tied)
-        if block.assigned is None:
-            least = {LEAST_LABELS: least_labels(ordered, label, y)}
-            part.counts = Counter(part.counts) + Counter(least)
         part.put(prediction=label, y=y)
+        if block.assigned is None:
+            self.count_ties(
+                part, tile, confidence, is_calibrated=prediction is not None
+            )
         if self.k == 2:
             part.put(
                 positive=np.minimum(e[:, 1] / norm, 1.0), log_odds=d[:, 1] - d[:, 0]
@@ -476,6 +474,18 @@ class _GatherBlock:
             part.classes = piece if part.classes is None else part.classes + piece
         if self.tops:
             part.put(**self.largest(d, e, norm, y))
+
+    @staticmethod
+    def count_ties(
+        part: _Part, tile: _Tile, confidence: FloatArray, *, is_calibrated: bool
+    ) -> None:
+        """Count the labels with the least score, and those tied with the prediction."""
+        y = tile.block.labels
+        scores = tile.e if tile.block.kind == "probs" else tile.d
+        part.least_labels += least_labels(scores, tile.label, y)
+        if not is_calibrated:
+            tied = tied_labels(scores, tile.label, y, confidence)
+            part.counts = Counter(part.counts) + Counter(tied)
 
     def largest(
         self, d: FloatArray, e: FloatArray, norm: FloatArray, y: IntArray
@@ -542,6 +552,7 @@ class _Gatherer:
             **columns,
             classes=None if self.sums is None else self.sums.stats(),
             counts=self.rest.counts,
+            least_labels=self.rest.least_labels,
             tops=tops,
             expected=self.rest.expected,
         )

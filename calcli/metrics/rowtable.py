@@ -35,10 +35,6 @@ ROW_COLUMNS = (
     "zeros",
 )
 
-LEAST_LABELS = "least_labels"
-"""Count of the rows whose label alone has the least of three and more scores. It serves
-a doubt, and is not shown."""
-
 FARTHEST_ZERO = 20.0
 """The NLL of a stored zero is given as between that of half a digit and of this part of
 it.
@@ -83,11 +79,6 @@ MaybeColumn = Annotated[FloatArray | None, _joined]
 Tops = Mapping[int, tuple[FloatArray, FloatArray]]
 
 
-def shown_counts(counts: Mapping[str, int]) -> dict[str, int]:
-    """The counts of events that people are shown."""
-    return {name: n for name, n in counts.items() if name != LEAST_LABELS}
-
-
 @dataclass(frozen=True)
 class RowTable(Sums):
     """Statistics of every evaluated row, (n,) each, in the file's order.
@@ -108,10 +99,10 @@ class RowTable(Sums):
     Where only ``TOP_COLUMNS`` were asked for, the other statistics are empty. zeros :
     number of stored zeros in a row whose label's probability is one of them, -1 where
     its size is unknown (not rounded, or made by a calibrator), else 0; None where there
-    can be none. counts : of events that the calibrator reported. tops : j -> (sum of
-    the j largest p, 1.0 where the label is among them), when asked for. expected : by
-    loss ``PairedSums.expected`` of the difference to the rows that these are compared
-    with.
+    can be none. counts : of events that the calibrator reported. least_labels : rows
+    whose label alone has the least of three and more scores. tops : j -> (sum of the j
+    largest p, 1.0 where the label is among them), when asked for. expected : by loss
+    ``PairedSums.expected`` of the difference to the rows that these are compared with.
     """
 
     k: Annotated[int, min]
@@ -131,6 +122,7 @@ class RowTable(Sums):
     zeros: Annotated[NDArray[np.int32] | None, _joined] = None
     classes: ClassStats | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
+    least_labels: int = 0
     tops: Annotated[Tops, _tops] = field(default_factory=dict)
     expected: Mapping[str, FloatArray] = field(default_factory=dict)
 

@@ -256,6 +256,7 @@ class RunningSums(Sums):
     zero_shifts: FloatArray
     certain: int
     counts: Mapping[str, int]
+    least_labels: int
     means: Mapping[str, Moments]
     top: Scored
     positive: Scored | None
@@ -305,6 +306,7 @@ class RunningSums(Sums):
             zero_shifts=table.zero_shifts,
             certain=table.certain,
             counts=table.counts,
+            least_labels=table.least_labels,
             means={
                 name: Moments.of(row_means.column(context, name))
                 for name in _means_needed(wanted.names, table.tops)

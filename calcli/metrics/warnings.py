@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calcli.metrics.label_agreement import LabelAgreement
-from calcli.metrics.rowtable import LEAST_LABELS, RowTable
+from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import class_words
 from calcli.statistics.class_ranking import ClassRanking
@@ -217,7 +217,7 @@ def _reversed_scores(
     table: "RowTable | RunningSums", agreement: LabelAgreement
 ) -> str | None:
     """Doubt scores of three and more classes of which the least is the label."""
-    n_least = table.counts.get(LEAST_LABELS, 0)
+    n_least = table.least_labels
     if not agreement.is_reversed(n_least, table.answers):
         return None
     return (
