@@ -39,7 +39,7 @@ def places(items: Iterable[Key]) -> dict[Key, int]:
     return {item: place for place, item in enumerate(items)}
 
 
-def doubled(items: Iterable[Key]) -> list[Key]:
+def duplicates(items: Iterable[Key]) -> list[Key]:
     """The items that occur several times, each once."""
     return [item for item, count in Counter(items).items() if count > 1]
 

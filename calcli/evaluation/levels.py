@@ -24,6 +24,9 @@ simulated calibrated sets are rejected (``benchmarks/levels.json``), without a b
 PARTS = tuple(TEST_LEVELS)
 """Names of the tested parts, the most important first."""
 
+LACKING_LEVEL = 1e-3
+"""Probability that some class of calibrated scores is called lacking."""
+
 WIDE = 0.03
 """Half width of the gap's interval above which "not significant" means too few rows.
 

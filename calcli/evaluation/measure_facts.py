@@ -17,7 +17,7 @@ from calcli.evaluation.facts import (
     LossDecomposition,
 )
 from calcli.evaluation.groups import TestedGroup, group_findings
-from calcli.evaluation.levels import ERROR_METRICS, LEVEL
+from calcli.evaluation.levels import ERROR_METRICS, LACKING_LEVEL, LEVEL
 from calcli.evaluation.p_values import widened_null_p_value, widened_p_value
 from calcli.evaluation.scores import Score
 from calcli.metrics.confidence_bins import ConfidenceBin, confidence_bins
@@ -34,9 +34,6 @@ from calcli.statistics.squared_errors import signed_root
 
 VANISHING_Z = 1e-6
 """Standard scores below which gap and slope can only have been fitted to the rows."""
-
-LACKING_LEVEL = 1e-3
-"""Chance that some class of calibrated scores is called lacking."""
 
 TOO_SMALL = 0.25
 """Proportion of its expected value below which a calibration error is suspicious."""

@@ -51,7 +51,7 @@ def choices_of_target(target: Any, texts: Sequence[str]) -> dict[str, int]:
     return choices
 
 
-def choice_of_doc(doc: Any) -> dict[str, int]:
+def choices_of_doc(doc: Any) -> dict[str, int]:
     """The choice that the answer in a doc names, as choices_of_target; often none."""
     answer = None
     if isinstance(doc, dict):
@@ -68,7 +68,9 @@ def _index(target: Any) -> int | None:
 
 
 def only_one(values: Sequence[T], where: str, what: str) -> T:
-    """The only one of what the log calls right. Raises DataError for more or none."""
+    """The one value of a list. what : the values, in a message. Raises DataError for
+    none or several.
+    """
     if len(values) != 1:
         raise DataError(f"{where}: has {len(values)} {what}, expected one")
     return values[0]
@@ -77,9 +79,10 @@ def only_one(values: Sequence[T], where: str, what: str) -> T:
 def settled_by_log(
     named: str, choices: Sequence[int], likelihoods: Floats, acc: float | None
 ) -> int:
-    """The one of several choices that agrees with the logged acc.
+    """The choice, or of several the one that agrees with the logged acc.
 
-    named : where, and what names the choices. Raises DataError if it does not tell.
+    named : where, and what names the choices. Raises DataError if it does not tell. One
+    choice alone is not compared with acc.
     """
     if len(choices) > 1:
         choices = [choice for choice in choices if agrees(likelihoods, choice, acc)]
@@ -99,7 +102,7 @@ def gold_by_one_rule(questions: Sequence[Question]) -> Gold:
     """Gold choices by the first rule that all questions and logged acc agree with.
 
     Where no rule agrees with acc it is the first that all questions follow. Raises
-    DataError where none is, or several agree.
+    DataError where there is none, or where rules that agree give different choices.
     """
     choices_by_rule = list(map(_possible_golds, questions))
     readings = []
@@ -163,17 +166,21 @@ def _no_gold(
 def agrees(scores: Floats, gold: int, right: float | None) -> bool:
     """True if the gold choice agrees with the logged correctness.
 
-    Also true if none was logged.
+    Also true if none was logged. Of tied scores the log may have taken either.
     """
     if right is None:
         return True
-    return (right == 1) == (scores[gold] == max(scores))
+    is_largest = scores[gold] == max(scores)
+    is_tied = list(scores).count(max(scores)) > 1
+    if right == 1:
+        return is_largest
+    return not is_largest or is_tied
 
 
 def check_logged(question: Question, scores: Floats, gold: int, measure: str) -> None:
     """Raise DataError for a gold choice that contradicts the log.
 
-    Ties count as agreement. scores : by which the measure was computed.
+    scores : by which the measure was computed.
     """
     right = question.logged.get(measure)
     if right not in (None, 0, 1):
@@ -181,10 +188,7 @@ def check_logged(question: Question, scores: Floats, gold: int, measure: str) ->
             f"{question.where}: {measure} is {right}, expected 0 or 1: several answers"
             " count as right here"
         )
-    if agrees(scores, gold, right):
-        return
-    is_tied = list(scores).count(max(scores)) > 1
-    if right or not is_tied:
+    if not agrees(scores, gold, right):
         best = int(np.argmax(scores))
         raise DataError(
             f"{question.where}: {measure} is {right:g}, but the largest score is"
@@ -204,7 +208,7 @@ def check_mark(where: str, named: str, mark: float | None, is_right: bool) -> No
         )
 
 
-def check_in_words(questions: Sequence[Question]) -> str:
+def agreement_remark(questions: Sequence[Question]) -> str:
     """End of a remark on questions that agree with the acc that was logged of them."""
     if "acc" not in questions[0].logged:
         return ""

@@ -19,7 +19,7 @@ from calcli.importers.ragged import Parts, array_of_objects
 from calcli.importers.source_file import SourceFile, seek_member
 from calcli.importers.table import Mapped
 from calcli.io.validate import refuse_bomb
-from calcli.items import doubled
+from calcli.items import duplicates
 from calcli.numerics import AnyArray, bfloat16_to_float32, is_bfloat16
 
 MAPPED_BYTES = 16 << 20
@@ -70,7 +70,7 @@ class NpzArrays:
     def loaders(self) -> dict[str, Callable[[], Any]]:
         """Function that returns each array, by name."""
         members = self.file.members or []
-        for member in doubled(members):
+        for member in duplicates(members):
             name = member.removesuffix(".npy")
             if member.endswith(".npy"):
                 raise DataError(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calcli.importers.json_columns import table_of_rows
-from calcli.importers.question_tables import without_lone_units
+from calcli.importers.question_tables import without_units_of_one_row
 from calcli.importers.remarks import remark
 from calcli.importers.table import Table
 
@@ -35,4 +35,4 @@ def table_of_outcomes(path: Path, format: str, outcomes: Sequence[Outcome]) -> T
         f"{path.name}: confidence is the probability of the answer that was given,"
         " correct its mark"
     )
-    return table_of_rows(path, format, without_lone_units(rows))
+    return table_of_rows(path, format, without_units_of_one_row(rows))

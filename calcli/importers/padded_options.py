@@ -1,4 +1,4 @@
-"""Scores of options that bundles pad: as arrays, with what pads a row in memory."""
+"""Convert padded scores of options in HDF5 to the padding that calcli has in memory."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,12 +21,18 @@ from calcli.numerics import AnyArray
 from calcli.rows import SCORE_KINDS
 
 
-def with_options(opened: Any, columns: Mapping[str, Column]) -> dict[str, Column]:
-    """The columns, with scores of options as ``choices`` has them of ragged rows."""
+def with_padding_in_memory(
+    file: Any, columns: Mapping[str, Column]
+) -> dict[str, Column]:
+    """The columns, where rows of fewer options are padded with ``PADDING``.
+
+    Probabilities become ``log_probs``, and ``n_options`` is no column any more. file :
+    the open HDF5 file.
+    """
     arrays: dict[str, Column] = {}
     for name, column in columns.items():
         folder, _, own_name = name.rpartition("/")
-        group = opened[folder or "/"]
+        group = file[folder or "/"]
         if group.attrs.get(COLUMNS) != OPTIONS or N_OPTIONS not in group:
             arrays[name] = column
         elif own_name in SCORE_KINDS:
@@ -37,7 +43,7 @@ def with_options(opened: Any, columns: Mapping[str, Column]) -> dict[str, Column
     return arrays
 
 
-def _scores_of_options(column: Column, numbers: Any) -> Column:
+def _scores_of_options(column: Column, n_options: Any) -> Column:
     """Padded scores as logits or logarithms, padded with ``PADDING``."""
     folder, slash, own_name = column.name.rpartition("/")
     kind = score_kind(own_name)
@@ -48,11 +54,11 @@ def _scores_of_options(column: Column, numbers: Any) -> Column:
     def load() -> AnyArray:
         scores = np.asarray(column.load()[()])
         n, k = check_shape(scores.shape, scores.dtype, column.where)
-        n_options = check_n_options(numbers[()], n, k, column.where)
-        filled = without_padding(scores, n_options, kind, column.where, 0)
+        in_row = check_n_options(n_options[()], n, k, column.where)
+        filled = without_padding(scores, in_row, kind, column.where, 0)
         if kind != "probs":
             return filled
-        logs = log_probabilities(filled.astype(np.float64), n_options)
+        logs = log_probabilities(filled.astype(np.float64), in_row)
         return np.where(np.isneginf(logs), PADDING, logs)
 
     attributes = {**column.attributes, OPTIONS: True}

@@ -1,4 +1,4 @@
-"""Questions of multiple choice as a table: their logits, normalised, gold and ids."""
+"""Make a table of questions of multiple choice."""
 
 from collections.abc import Sequence
 from operator import itemgetter
@@ -6,7 +6,7 @@ from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.gold_choices import (
-    check_in_words,
+    agreement_remark,
     check_logged,
     gold_by_one_rule,
 )
@@ -17,16 +17,17 @@ from calcli.importers.table import Record, Table
 from calcli.io.cells import text_of
 from calcli.items import are_all
 
-LARGEST_ID = 1 << 63
+ID_LIMIT = 1 << 63
+"""Numbers from which an id is kept as a text: arrays of ids hold 64 bits."""
 
-WORDS = {
+NORMALIZATION_WORDS = {
     "none": "",
     "sum": "",
     "chars": " per char",
     "bytes": " per byte",
     "mutual": " minus the unconditional ones",
 }
-"""Normalisations in a remark."""
+"""Words of a remark, by ``--normalize``."""
 
 
 def table_of_questions(
@@ -37,7 +38,7 @@ def table_of_questions(
     scores: str,
     normalize: str = "none",
 ) -> Table:
-    """Rows with logits, labels, ids and group (the task) of questions.
+    """Rows with logits, labels, ids, units and group (the task) of questions.
 
     Repeats of a question are a unit. scores : what they are, for the remark.
     normalize : as ``--normalize``. Raises DataError for questions whose gold is unclear
@@ -55,8 +56,8 @@ def table_of_questions(
         }
         rows.append(row)
     remark(
-        f"{file.path.name}: logits are the {scores}{WORDS[normalize]} of the choices,"
-        f" labels {gold.rule}{check_in_words(questions)}"
+        f"{file.path.name}: logits are the {scores}{NORMALIZATION_WORDS[normalize]} of the choices,"
+        f" labels {gold.rule}{agreement_remark(questions)}"
     )
     if not file.request.drop_duplicates:
         _refuse_copies(file, rows)
@@ -66,10 +67,10 @@ def table_of_questions(
     if not all(map(_is_plain_number, ids)):
         for row in rows:
             row["ids"] = text_of(row["ids"])
-    return Table(file.path, format, {}, records=without_lone_units(rows))
+    return Table(file.path, format, {}, records=without_units_of_one_row(rows))
 
 
-def without_lone_units(rows: Sequence[Record]) -> Sequence[Record]:
+def without_units_of_one_row(rows: Sequence[Record]) -> Sequence[Record]:
     """The rows; where no two have the same unit, they have none."""
     if len({row["unit"] for row in rows}) < len(rows):
         return rows
@@ -81,18 +82,19 @@ def without_lone_units(rows: Sequence[Record]) -> Sequence[Record]:
 
 def _is_plain_number(value: Any) -> bool:
     """True for a number that an array of ids can hold; some ids are hashes."""
-    return isinstance(value, int | float) and abs(value) < LARGEST_ID
+    return isinstance(value, int | float) and abs(value) < ID_LIMIT
 
 
 def _refuse_copies(file: SourceFile, rows: Sequence[Record]) -> None:
-    scores_by_id: dict[Any, list[float]] = {}
+    seen_before: set[tuple[Any, ...]] = set()
     for row in rows:
-        if scores_by_id.get(row["ids"]) == row["logits"]:
+        question = (row["ids"], *row["logits"])
+        if question in seen_before:
             raise DataError(
                 f"{file.path}: id {row['ids']!r} occurs twice with the same scores; was"
                 " a second run appended?"
             )
-        scores_by_id[row["ids"]] = row["logits"]
+        seen_before.add(question)
 
 
 def _checked_scores(question: Question, gold: int, normalize: str) -> Floats:
@@ -104,7 +106,8 @@ def _checked_scores(question: Question, gold: int, normalize: str) -> Floats:
 
 
 def normalised(question: Question, how: str) -> Floats:
-    """Log-likelihoods per character or byte, or minus the unconditional ones (mutual).
+    """Log-likelihoods as ``--normalize`` says: as they are, per character or byte, or
+    minus the unconditional ones (mutual).
 
     Raises DataError for values that were not logged.
     """

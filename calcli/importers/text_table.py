@@ -15,7 +15,7 @@ from calcli.errors import DataError, blaming
 from calcli.importers.names import are_ours
 from calcli.importers.remarks import remark
 from calcli.io.cells import is_number
-from calcli.items import counts_up, doubled
+from calcli.items import counts_up, duplicates
 
 MOST_COMMENTS = 50
 LONGEST_CELL = 1 << 30
@@ -72,7 +72,7 @@ class Opening:
 
 def refuse_doubles(path: Path, names: Sequence[str]) -> None:
     """Raise DataError when two columns have the same name."""
-    for name in doubled(names):
+    for name in duplicates(names):
         raise DataError(
             f"{path}: two columns are named {name!r}; every column needs a name of its"
             " own (of pandas' levels make one: df.columns = df.columns.map('_'.join))"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.errors import UsageError
-from calcli.items import doubled
+from calcli.items import duplicates
 from calcli.numerics import AnyArray, IntArray, whole_number
 from calcli.statistics.units import Units
 
@@ -172,7 +172,7 @@ def _by_unit(
 
 
 def _check_parts(parts: Sequence[Part]) -> None:
-    for name in doubled(part.name for part in parts):
+    for name in duplicates(part.name for part in parts):
         raise UsageError(
             f"--split names the group {name!r} twice; each group has a name of its own"
         )

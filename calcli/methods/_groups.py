@@ -15,7 +15,13 @@ from calcli.block import Block, Codes
 from calcli.calibrator import Calibrator, Context, Fit, Options, Status
 from calcli.errors import DataError
 from calcli.folds import content_folds
-from calcli.methods._partial_pooling import LEAST, GroupSums, GroupWalk, Pooled, pool
+from calcli.methods._partial_pooling import (
+    LEAST_VARIANCE,
+    GroupSums,
+    GroupWalk,
+    Pooled,
+    pool,
+)
 from calcli.names import places_of_groups
 from calcli.numerics import (
     BoolArray,
@@ -157,7 +163,7 @@ class ByGroup(Calibrator):
         calibrator, pooled = cls.pooled(
             rows, base.calibrator, groups, options, None, runaway
         )
-        alike = not options.tau and bool((pooled.variance <= LEAST).all())
+        alike = not options.tau and bool((pooled.variance <= LEAST_VARIANCE).all())
         if alike and not runaway.any():
             return keep_common("the groups do not differ, so the common map is kept")
         details: dict[str, Any] = {"groups": len(names), "passes": pooled.passes}

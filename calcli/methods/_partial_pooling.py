@@ -13,30 +13,31 @@ from calcli.numerics import BoolArray, FloatArray, IntArray
 from calcli.records import Sums
 
 ROUNDS = 3
-START = 0.1  # variance between groups at which the search begins
-LEAST = 1e-7
+START_VARIANCE = 0.1  # variance between groups at which the search begins
+LEAST_VARIANCE = 1e-7
 """Variance between groups that stands for 0. Variances up to ten times as large become
 0 too: towards 0 the EM takes ever smaller steps.
 """
-STEPS = 100
-UPDATES = 100
-LARGEST_STEP = 1.0
-LONGEST = 1e4  # upper bound of a SQUAREM step, in EM steps
-FAR = 10.0  # upper bound of a log variance
+MOST_STEPS = 100
+MOST_UPDATES = 100  # of the EM, between two walks
+LARGEST_STEP = 1.0  # of a parameter
+LONGEST_STEP = 1e4  # upper bound of a SQUAREM step, in EM steps
+LARGEST_LOG_VARIANCE = 10.0  # upper bound of a log variance
 RUNAWAY_VARIANCE = 1.0
 """Least prior variance of runaway groups, of which the variance between others says
 nothing.
 """
 # share of a step from which one in the other direction halves all that follow
-TURNS = 0.5
-FALL = 10.0  # factor by which a variance falls at most from one walk to the next
+TURNING_BACK = 0.5
+# factor by which a variance falls at most from one walk to the next
+LARGEST_FALL = 10.0
 # Tolerances of a search
 EXACT = 1e-11  # step of a parameter
 SETTLED = 1e-6  # relative change of a variance between updates
-CHANGE = 1e-4  # relative change of a variance between walks
+SETTLED_IN_WALKS = 1e-4  # relative change of a variance between walks
 # For the fit to a fold, which starts at the result of all rows
-EARLY = 1e-7  # its last step
-LEAST_START = 1e-5  # the least variance at its start
+EXACT_IN_FOLD = 1e-7  # its last step
+LEAST_START_VARIANCE = 1e-5  # the least variance at its start
 # A variance that hardly moves is fixed when its last three changes between walks agree
 # within the factor CREEPS, or after LATE walks: otherwise theta would follow it for
 # hundreds of walks.
@@ -158,7 +159,7 @@ class PoolSearch:
         self.shape = (g, m)
         self.centre = np.zeros(m)
         self.theta = np.zeros((g, m))
-        self.variance = np.full(m, tau**2 or START)
+        self.variance = np.full(m, tau**2 or START_VARIANCE)
         self.exact = EXACT
         self.passes = 0
         self.converged = False
@@ -169,9 +170,9 @@ class PoolSearch:
         self.sums: GroupSums | None = None
         if start is not None:
             self.theta = start.theta
-            self.exact = EARLY
+            self.exact = EXACT_IN_FOLD
             if not tau:
-                self.variance = np.maximum(start.variance, LEAST_START)
+                self.variance = np.maximum(start.variance, LEAST_START_VARIANCE)
 
     def sums_at(self, parameters: FloatArray) -> GroupSums:
         self.passes += 1
@@ -179,7 +180,7 @@ class PoolSearch:
 
     def find_centre(self) -> None:
         """Search the map that is common to all but runaway groups."""
-        for _ in range(STEPS):
+        for _ in range(MOST_STEPS):
             sums = self.sums_at(self.centre).take(self.alike)
             whole = sums.information.sum(axis=0)
             slope = sums.gradient.sum(axis=0)
@@ -194,19 +195,23 @@ class PoolSearch:
         After each walk the EM runs on its quadratic.
         """
         changes = list[float]()
-        for _ in range(STEPS):
+        for _ in range(MOST_STEPS):
             self.sums = self.sums_at(self.centre + self.theta)
             before = self.variance
             sums = self.sums.times(self.walk.factor)
             if not self.fixed:
-                ordinary = sums.take(self.alike)
-                variance = between(ordinary, self.theta[self.alike], before)
-                if (self.damping < 1.0).any():  # steps to and fro overstate nearness
-                    variance = np.maximum(variance, before / FALL)
+                of_alike = sums.take(self.alike)
+                variance = variance_between(of_alike, self.theta[self.alike], before)
+                # While steps go to and fro the groups seem nearer to each other than
+                # they are.
+                if (self.damping < 1.0).any():
+                    variance = np.maximum(variance, before / LARGEST_FALL)
                 self.variance = variance
             moved = self.move(sums)
             changed = np.abs(self.variance - before)
-            still = bool((changed <= CHANGE * self.variance + LEAST).all())
+            still = bool(
+                (changed <= SETTLED_IN_WALKS * self.variance + LEAST_VARIANCE).all()
+            )
             self.converged = still and moved <= self.exact
             if self.converged:
                 return
@@ -229,7 +234,7 @@ class PoolSearch:
         # Where expected and observed information differ, steps would go to and fro.
         last = np.einsum("gj,gj->g", self.last_step, self.last_step)
         turn = -np.einsum("gj,gj->g", step, self.last_step)
-        self.damping[(turn > TURNS * last) & (last > LEAST)] /= 2.0
+        self.damping[(turn > TURNING_BACK * last) & (last > LEAST_VARIANCE)] /= 2.0
         self.last_step = step
         step = step * self.damping[:, None]
         bound = self.walk.bound
@@ -245,7 +250,9 @@ class PoolSearch:
         return weight @ self.theta / weight.sum()
 
 
-def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatArray:
+def variance_between(
+    sums: GroupSums, theta: FloatArray, variance: FloatArray
+) -> FloatArray:
     """Find the variance between groups, (m,).
 
     It is the fixed point of variance = mean(theta^2 + posterior variance). EM is slow
@@ -260,10 +267,12 @@ def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatAr
         mode = np.einsum("gij,gj->gi", inverse, target)
         posterior = np.diagonal(inverse, axis1=1, axis2=2)
         updated = (mode**2 + posterior).mean(axis=0)
-        return np.log(np.where(updated < 10.0 * LEAST, LEAST, updated))
+        return np.log(
+            np.where(updated < 10.0 * LEAST_VARIANCE, LEAST_VARIANCE, updated)
+        )
 
     log_variance = np.log(variance)
-    for _ in range(UPDATES):
+    for _ in range(MOST_UPDATES):
         once = step(log_variance)
         first = once - log_variance
         second = step(once) - once
@@ -272,7 +281,9 @@ def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatAr
         # Extrapolate along the two steps, then take one more.
         bend = second - first
         square = float(first @ first) / max(float(bend @ bend), 1e-300)
-        length = min(max(math.sqrt(square), 1.0), LONGEST)
+        length = min(max(math.sqrt(square), 1.0), LONGEST_STEP)
         further = log_variance + 2.0 * length * first + length**2 * bend
-        log_variance = step(np.clip(further, math.log(LEAST), FAR))
+        log_variance = step(
+            np.clip(further, math.log(LEAST_VARIANCE), LARGEST_LOG_VARIANCE)
+        )
     return np.exp(log_variance)

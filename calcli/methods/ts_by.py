@@ -14,7 +14,7 @@ from calcli.methods._groups import ByGroup, ByOptions, places, rows_by_group
 from calcli.methods._partial_pooling import (
     EXACT,
     LARGEST_STEP,
-    STEPS,
+    MOST_STEPS,
     GroupSums,
     Pooled,
 )
@@ -108,7 +108,7 @@ class TemperatureByGroup(ByGroup):
         groups = rows_by_group(rows, by.by)
         walk = cls.walk_of(rows, TemperatureScaling(1.0), groups)
         d = np.zeros(len(groups.names))
-        for _ in range(STEPS):
+        for _ in range(MOST_STEPS):
             sums = walk(d[:, None])
             slope = sums.gradient[:, 0] + d / by.tau**2
             # the second derivative by log T, without the part that may be negative

@@ -5,7 +5,7 @@ import pytest
 from calcli.items import (
     are_all,
     counts_up,
-    doubled,
+    duplicates,
     has_any,
     picked,
     places,
@@ -28,7 +28,7 @@ def test_picks_keep_the_order_of_the_names():
 
 
 def test_doubled_items_come_in_the_order_of_their_first_place():
-    assert doubled("abcbaa") == ["a", "b"] and doubled("abc") == []
+    assert duplicates("abcbaa") == ["a", "b"] and duplicates("abc") == []
     assert places("abca") == {"a": 3, "b": 1, "c": 2}
 
 

@@ -179,6 +179,20 @@ def test_a_question_that_is_asked_again_is_a_unit_and_a_second_run_is_not(tmp_pa
         match="id 0 occurs twice with the same scores; was a second run appended",
     ):
         bring(tmp_path, [*RECORDS, RECORDS[0]])
+    with pytest.raises(DataError, match="id 0 occurs twice with the same scores"):
+        bring(tmp_path, [*RECORDS, again, RECORDS[0]])
+
+
+def test_of_tied_scores_the_log_may_have_taken_either(tmp_path):
+    """A tied row whose acc is 0 left no rule for the gold of all the others."""
+    digits = ("1", "2", "0")
+    rows = [
+        record(0, [-1.0, -2.0, -3.0], 0, texts=digits, target="1", acc=1.0),
+        record(1, [-1.0, -1.0, -3.0], 0, texts=digits, target="1", acc=0.0),
+    ]
+    imported = bring(tmp_path, rows)
+    assert imported["labels"].tolist() == [0, 0]
+    assert "labels the choice whose text is the target" in imported["notes"]
 
 
 def test_one_filter_is_chosen(tmp_path):

@@ -48,7 +48,7 @@ from calcli.io.provenance import chain_text, identity, link_to
 from calcli.io.question_artifact import load, read_questions
 from calcli.io.score_files import FORMATS, Place, Sheet, Slab, format_of, names_format
 from calcli.io.validate import doubts, score_kind
-from calcli.items import doubled
+from calcli.items import duplicates
 from calcli.records import cached_property
 from calcli.rows import SCORE_KINDS, ScoreKind
 
@@ -428,7 +428,7 @@ def _targets(args: ApplyArgs) -> list[Path]:
         if group:
             stem += "." + group.replace("/", ".")
         targets.append(folder / f"{stem}.{ending}")
-    for target in doubled(targets):
+    for target in duplicates(targets):
         raise UsageError(
             f"two bundles would be written to {target}; apply them one by one"
         )

@@ -42,7 +42,7 @@ from calcli.io.atomic import make_folder, refuse_input
 from calcli.io.inputs import note
 from calcli.io.locate import matching_files, split_where
 from calcli.io.split import parse_split
-from calcli.items import doubled
+from calcli.items import duplicates
 from calcli.rows import SCORE_KINDS
 from calcli.settings import command_words, common_fields
 
@@ -256,7 +256,7 @@ def _targets_in_folder(
     Raises UsageError where two would have one name, or would overwrite an input.
     """
     targets = [output / f"{Path(file).stem}.h5" for file in files]
-    for target in doubled(targets):
+    for target in duplicates(targets):
         raise UsageError(
             f"--inputs {args.inputs}: two of these files would be written to {target};"
             " give them names"

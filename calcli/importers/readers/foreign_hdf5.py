@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli.importers.formats import reader
-from calcli.importers.padded_options import with_options
+from calcli.importers.padded_options import with_padding_in_memory
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Column, Mapped, Table
 from calcli.io.hdf5 import HDF5, check_bundle_format, check_stored, open_file
@@ -48,7 +48,7 @@ def read_hdf5(file: SourceFile) -> Table:
             )
 
     opened.visititems(visit)
-    return Table(path, "hdf5", with_options(opened, columns))
+    return Table(path, "hdf5", with_padding_in_memory(opened, columns))
 
 
 def load_dataset(path: Path, name: str, dataset: Any) -> Any:

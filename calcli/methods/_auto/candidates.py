@@ -72,11 +72,11 @@ PER_CLASS = {"svs", "sms", "ms-odir", "dir-odir", "vs", "ms", "dir"}
 HOLDING = {"svs", "sms"}
 """Those of them that can leave the probability of some classes as it is."""
 
-LACKING_LEVEL = 0.01
+HOLDING_LEVEL = 0.01
 """Classes without rows are held where the chance that calibrated scores lack such
 classes is at most this.
 """
-LACKING_SHARE = 0.03
+HOLDING_SHARE = 0.03
 """They are held too from this share on of all rows that the scores expect of them: what
 is lost by learning from few rows that they never come grows with it.
 """
@@ -175,7 +175,7 @@ def lacking_classes(rows: Rows) -> list[int]:
     """Classes without a row, of more than two, where the scores expect rows of some.
 
     Such classes may have been left out where the rows were drawn, and come where the
-    calibrator is applied; see ``LACKING_LEVEL`` and ``LACKING_SHARE``. Calibrated
+    calibrator is applied; see ``HOLDING_LEVEL`` and ``HOLDING_SHARE``. Calibrated
     scores lack j given classes with chance at most exp(-m) for m expected rows, one a
     unit (the product of 1 - p is at most that), and any j of k classes with at most as
     many times that chance as there are choices of j.
@@ -194,8 +194,8 @@ def lacking_classes(rows: Rows) -> list[int]:
     j = np.arange(1, len(absent) + 1)
     log_choices = np.cumsum(np.log((rows.k - j + 1) / j))
     log_chance = log_choices - np.cumsum(largest_first)
-    is_unlikely = log_chance.min() <= math.log(LACKING_LEVEL)
-    is_large = expected[absent].sum() >= LACKING_SHARE * rows.n
+    is_unlikely = log_chance.min() <= math.log(HOLDING_LEVEL)
+    is_large = expected[absent].sum() >= HOLDING_SHARE * rows.n
     return absent.tolist() if is_unlikely or is_large else []
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.gold_choices import choice_of_doc, choices_of_target
+from calcli.importers.gold_choices import choices_of_doc, choices_of_target
 from calcli.importers.question_tables import table_of_questions
 from calcli.importers.questions import (
     Question,
@@ -68,7 +68,7 @@ def _question(record: Record, row: str) -> Question:
         )
     choices = choices_of_requests(likelihoods, requests)
     target = record.get("target")
-    golds = choices_of_target(target, choices.texts) | choice_of_doc(record.get("doc"))
+    golds = choices_of_target(target, choices.texts) | choices_of_doc(record.get("doc"))
     return Question(where, doc_id, choices, golds, target, measures_of(record))
 
 
