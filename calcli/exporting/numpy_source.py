@@ -23,7 +23,7 @@ classes that the method predicts. scores : (n, {k}) {kind}{binary}.{about_group}
 """
 
 import base64
-
+{operator}
 import numpy as np
 
 CLASS_NAMES = {names!r}
@@ -33,7 +33,7 @@ def _array(text, dtype, shape):
     return np.frombuffer(base64.b64decode(text), dtype).reshape(shape)
 
 
-{groups}{constants}
+{groups}{constants}{lookup}
 def _scores(scores):
     scores = np.asarray(scores, dtype=np.float64)
 {pair}    if scores.ndim != 2 or scores.shape[1] != {k}:
@@ -58,7 +58,19 @@ def predict(scores{group}):
     return _calibrate(_scores(scores){group})[1]
 '''
 
-GROUP = """    group = np.asarray(group, dtype=np.int64).reshape(-1, 1)
+LOOKUP = """
+def _place(group):
+    if isinstance(group, str):
+        return GROUPS.get(group, -1)
+    return operator.index(group)
+
+"""
+
+GROUP = """    group = np.asarray(group)
+    if group.dtype.kind not in "iu":
+        places = [_place(one) for one in group.ravel().tolist()]
+        group = np.array(places, dtype=np.int64)
+    group = group.astype(np.int64).reshape(-1, 1)
     if len(group) != len(scores):
         raise ValueError(f"there are {len(group)} groups for {len(scores)} rows")
 """
@@ -92,14 +104,18 @@ def write_source(artifact: Artifact, graph: Graph) -> str:
     group = ""
     shape = ""
     groups = ""
+    lookup = ""
+    operator = ""
     about_group = ""
     for column, known in groups_of(artifact).items():
         group = ", group"
         shape = GROUP
         groups = f"GROUPS = {places(known)!r}\n"
+        lookup = LOOKUP
+        operator = "import operator\n"
         about_group = (
-            f"\ngroup : (n,) integers, GROUPS of the {column!r}; any other number is a"
-            " group that the fit has not seen."
+            f"\ngroup : (n,) names of the {column!r}, as text, or integers, their places"
+            " in GROUPS; any other\nname or number is a group that the fit has not seen."
         )
     text_of_constants = "".join(constants)
     if constants:
@@ -119,6 +135,8 @@ def write_source(artifact: Artifact, graph: Graph) -> str:
         group=group,
         about_group=about_group,
         groups=groups,
+        lookup=lookup,
+        operator=operator,
         constants=text_of_constants,
     )
 

@@ -404,6 +404,33 @@ def test_exports_take_the_group_beside_the_scores(folder, run, bundle, method, b
     assert np.abs(p - expected).max() < 1e-6
 
 
+def test_a_python_export_finds_groups_by_name_and_by_place(folder, run):
+    rng = np.random.default_rng(4)
+    site = np.arange(600) % 3
+    z = rng.normal(size=(600, 3))
+    y = rng.integers(0, 3, 600)
+    z[np.arange(600), y] += 1.5
+    z *= np.array([0.5, 1.0, 4.0])[site][:, None]
+    # Names that look like places: the group at place 1 is called 2.
+    names = (site + 1).astype(str)
+    write(folder / "numbers.h5", z, y, site=names.astype("S"))
+    assert run("fit", "--by", "site", "numbers.h5", "-o", "by.json").code == 0
+    assert run("export", "by.json", "--to", "python", "-o", "out.py").code == 0
+    expected = calcli.load("by.json").predict_proba(z, groups=names)
+    module = {}
+    exec((folder / "out.py").read_text(), module)
+    predict = module["predict_proba"]
+    assert module["GROUPS"] == {"1": 0, "2": 1, "3": 2}
+    known = (list(names), names, names.astype(object), site, site.astype(object))
+    for groups in known:
+        assert np.abs(predict(z, groups) - expected).max() < 1e-12
+    elsewhere = predict(z, ["elsewhere"] * 600)
+    assert (elsewhere == predict(z, [-1] * 600)).all()
+    assert np.abs(elsewhere - expected).max() > 0.01
+    with pytest.raises(TypeError, match="float"):
+        predict(z, site + 0.9)
+
+
 def test_several_labels_a_row_are_fitted_by_label(folder, run):
     rng = np.random.default_rng(2)
     arrays = {name: two_classes(rng, 1, 400)[:2] for name in ("cat", "dog", "eel")}
