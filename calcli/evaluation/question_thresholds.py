@@ -75,8 +75,8 @@ class Answers:
             artifact, rows, names
         )
         n_options = np.full(rows.n, rows.k, dtype=np.int64)
-        if rows.n_options is not None:
-            n_options = np.asarray(rows.n_options, dtype=np.int64)
+        if rows.n_options_kept is not None:
+            n_options = rows.n_options_kept
         return cls(
             question=_question_of(rows),
             type=rows.text_attribute(QUESTION_TYPE),

@@ -242,6 +242,14 @@ class BundleRows(DataSet):
         where = self._group.where(dataset)
         return check_n_options(n_options, self.total, self.k, where)
 
+    @property
+    def n_options_kept(self) -> IntArray | None:
+        """Number of options of every row kept, (n,); None where columns are classes."""
+        keep = self._columns.keep
+        if self.n_options is None or keep is None:
+            return self.n_options
+        return self.n_options[keep]
+
     def _find_labels(
         self, ignore: tuple[float, ...], are_needed: bool
     ) -> "AnyArray | h5py.Dataset | None":

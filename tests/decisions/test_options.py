@@ -200,3 +200,48 @@ def test_levels_stay_levels_when_they_are_extracted_and_joined(run):
     for name in ("copy.h5", "joined.h5"):
         (result,) = json.loads(run("evaluate", name, "--json").out)["results"]
         assert "rps" in result["metrics"]
+
+
+@pytest.mark.parametrize("kind", ["probs", "log_probs", "logits"])
+def test_applying_writes_options_again(run, kind):
+    """Padding was a number above 0, and its columns became classes."""
+    run("extract", "log.jsonl", "-o", "d.h5")
+    run("fit", "d.h5:tool", "-m", "ts", "-o", "ts.json")
+    calibrated = run("evaluate", "d.h5:tool", "-c", "ts.json", "-m", "nll", "--json")
+    leaving_out = ("--ignore-label", "0")
+    done = run(
+        *("apply", "ts.json", "d.h5:tool", "--as", kind, "-o", "out.h5", *leaving_out)
+    )
+    assert done.code == 0
+    with h5py.File("d.h5") as file:
+        labels = file["tool/labels"][:]
+        sizes = file["tool/n_options"][labels != 0]
+    with h5py.File("out.h5") as file:
+        assert file.attrs["columns"] == "options"
+        assert np.array_equal(file["n_options"], sizes)
+        scores = file[kind][:]
+    padding = np.arange(scores.shape[1]) >= sizes[:, None]
+    assert (scores[padding] == (0 if kind == "probs" else -np.inf)).all()
+    assert run("fit", "out.h5", "-m", "vs", "-o", "vs.json").code == 4
+    run("apply", "ts.json", "d.h5:tool", "--as", kind, "-o", "all.h5")
+    written = run("evaluate", "all.h5", "-m", "nll", "--json")
+    assert nlls(written)[0] == pytest.approx(nlls(calibrated)[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "npz"])
+def test_other_formats_hold_padded_probabilities(run, ending):
+    run("extract", "log.jsonl", "-o", "d.h5")
+    run("fit", "d.h5:tool", "-m", "ts", "-o", "ts.json")
+    out = f"out.{ending}"
+    assert run("apply", "ts.json", "d.h5:tool", "-o", out).code == 0
+    assert run("extract", out, "-o", "again.h5").code == 0
+    with h5py.File("d.h5") as file:
+        sizes = file["tool/n_options"][:]
+    with h5py.File("again.h5") as file:
+        scores = file["probs"][:]
+    assert (scores[np.arange(scores.shape[1]) >= sizes[:, None]] == 0).all()
+    refused = run(
+        "apply", "ts.json", "d.h5:tool", "--as", "logits", "-o", f"l.{ending}"
+    )
+    assert refused.code == 2
+    assert "columns of d.h5:tool are options of the row" in refused.err

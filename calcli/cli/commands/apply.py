@@ -44,6 +44,13 @@ from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.bundle_group import OWN_NAMES
 from calcli.io.inputs import read_document
 from calcli.io.locate import intersections, split_where
+from calcli.io.option_columns import (
+    COLUMNS,
+    N_OPTIONS,
+    OPTIONS,
+    is_padding,
+    with_padding,
+)
 from calcli.io.provenance import chain_text, identity, link_to
 from calcli.io.question_artifact import load, read_questions
 from calcli.io.score_files import FORMATS, Place, Sheet, Slab, format_of, names_format
@@ -173,6 +180,12 @@ def apply_one(
         kind: ScoreKind = "confidence"
         if rows.kind != "confidence":
             kind = score_kind(args.as_)
+        if rows.n_options is not None and kind != "probs" and form.name != "h5":
+            raise UsageError(
+                f"--as {args.as_}: columns of {rows.name} are options of the row, and"
+                f" {form.name} keeps no -inf for those that a row lacks; write .h5, or"
+                " probs"
+            )
         name = "<stdin>" if args.artifact == "-" else args.artifact
         sheet = _sheet(rows, artifact, name, kind)
         carried = _carried_columns(rows, sheet)
@@ -212,6 +225,7 @@ def _slabs(
     carried : columns of the bundle that go along. least : as for ``apply_one``.
     """
     has_float16_probs = rows.dtype.itemsize == 2 and kind == "probs"
+    n_options = rows.n_options_kept
     for start, scores, per_row, counts_of_block in blocks:
         stop = start + len(scores)
         if least is not None:
@@ -219,8 +233,13 @@ def _slabs(
             per_row["accepted"] = confidence >= least
             counts["accepted"] += int(per_row["accepted"].sum())
         if has_float16_probs:
-            n_zeros = int((scores <= 2.0**-25).any(axis=1).sum())
+            are_zeros = scores <= 2.0**-25
+            if n_options is not None:
+                are_zeros &= ~is_padding(n_options[start:stop], rows.k)
+            n_zeros = int(are_zeros.any(axis=1).sum())
             counts_of_block = {**counts_of_block, "float16_zeros": n_zeros}
+        if n_options is not None and kind != "confidence":
+            scores = with_padding(scores, n_options[start:stop], kind)
         for column in carried:
             per_row[column] = rows.beside_at(column, start, stop)
         yield start, scores, per_row
@@ -261,6 +280,9 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
     for columns_of_role in columns_of_roles.values():
         if len(columns_of_role) > 1:
             columns |= columns_of_role
+    n_options = rows.n_options_kept
+    if n_options is not None and has_classes:
+        columns[N_OPTIONS] = n_options
     zeros = rows.zeros
     if zeros is not None and not zeros.is_rounded:
         zeros = None
@@ -312,6 +334,8 @@ def _attributes(
         attributes["corrupted_labels"] = rows.corrupted_labels
     if rows.ordered:
         attributes["ordered"] = "1"
+    if rows.n_options is not None:
+        attributes[COLUMNS] = OPTIONS
     return attributes
 
 
