@@ -131,6 +131,12 @@ def adapt(
     """
     k = artifact.n_classes
     _check_has_shares(artifact, where)
+    for samples in (rows, source):
+        if samples is not None and samples.n_options is not None:
+            raise DataError(
+                f"{samples.name}: its columns are the options of the row, no classes:"
+                " there are no class frequencies to adapt to"
+            )
     n = 0 if rows is None else rows.n
     shift: Shift | None = None
     if rows is not None and source is not None:

@@ -23,6 +23,7 @@ from calcli.evaluation.json_structs import Output
 from calcli.evaluation.overlapping_fits import over_folds
 from calcli.evaluation.results import Ranks
 from calcli.evaluation.scores import measured
+from calcli.fitting.fit import for_options_of_rows, treats_options_alike
 from calcli.io.dataset import DataSet
 from calcli.kernels.device import resolve
 from calcli.metrics.context import MetricContext
@@ -106,9 +107,13 @@ def applicable(rows: Rows, thorough: bool) -> tuple[list[str], dict[str, str]]:
     """
     names = []
     left_out = {}
+    is_of_options = isinstance(rows, DataSet) and rows.n_options is not None
     for name in filter(is_entrant, method_names()):
         laws = method(name).laws
         if rows.kind == "confidence" and not laws.confidence:
+            continue
+        if is_of_options and not treats_options_alike(name):
+            left_out[name] = "it has parameters of classes, and columns are options"
             continue
         numbers = _numbers(method(name), rows.k)
         if laws.needs_transforms and not rows.transforms:
@@ -302,6 +307,8 @@ def held_out(
     begun = time.process_time()
     try:
         name, options = parse_method(entrant)
+        if opened.rows.n_options is not None:
+            options = for_options_of_rows(name, options)
         context = Context(seed, resolve("auto", name, opened.rows.n * opened.rows.k))
         fits = fold_fits(name, options, opened.folds, context, progress)
         with others as against:

@@ -180,6 +180,13 @@ def resolved(
     return with_predictions_free(name, options)
 
 
+def treats_options_alike(name: str) -> bool:
+    """True for a method without parameters of classes, for options of the row."""
+    laws = method(name).laws
+    is_of_rows = laws.keeps_argmax or laws.top_label_only
+    return laws.equivariant and is_of_rows and not laws.needs_transforms
+
+
 def for_options_of_rows(name: str, options: Options) -> Options:
     """Options of a method for rows whose columns are the options of the row.
 
@@ -190,9 +197,7 @@ def for_options_of_rows(name: str, options: Options) -> Options:
             return msgspec.structs.replace(options, candidates=FOR_OPTIONS)
         return options
     for part in name.split("+"):
-        laws = method(part).laws
-        is_of_rows = laws.keeps_argmax or laws.top_label_only
-        if not (laws.equivariant and is_of_rows) or laws.needs_transforms:
+        if not treats_options_alike(part):
             raise FitError(
                 f"method {part} has parameters of classes, and columns are the"
                 " options of the row here; ts, ec, ets, ft, mono, iop, auto and maps of"

@@ -245,3 +245,53 @@ def test_other_formats_hold_padded_probabilities(run, ending):
     )
     assert refused.code == 2
     assert "columns of d.h5:tool are options of the row" in refused.err
+
+
+def test_comparing_leaves_out_methods_of_classes(run):
+    run("extract", "log.jsonl", "-o", "d.h5")
+    done = run("compare", "d.h5:tool", "--json")
+    assert done.code == 0
+    of_classes = {"vs", "svs", "ms", "sms"}
+    compared = {entry["method"] for entry in json.loads(done.out)["results"]}
+    assert "ts" in compared
+    assert not of_classes & compared
+    every = run("compare", "d.h5:tool", "-m", "all", "--json")
+    assert every.code == 0
+    assert not of_classes & {
+        entry["method"] for entry in json.loads(every.out)["results"]
+    }
+    assert "vs: left out, it has parameters of classes" in every.err
+
+
+@pytest.mark.parametrize("rows", ["d.h5:tool", "log.jsonl"])
+def test_a_method_of_classes_fails_where_it_is_compared(run, rows):
+    run("extract", "log.jsonl", "-o", "d.h5")
+    done = run("compare", rows, "-m", "ts,vs,ts+svs,auto", "--json")
+    assert done.code == 4
+    assert "method vs has parameters of classes" in done.err
+    results = json.loads(done.out)["results"]
+    status = {result["method"]: result["status"] for result in results}
+    assert status == {
+        "uncalibrated": "ok",
+        "ts": "ok",
+        "auto": "ok",
+        "vs": "failed",
+        "ts+svs": "failed",
+    }
+
+
+def test_places_of_options_have_no_frequencies_to_adapt_to(run):
+    rng = np.random.default_rng(0)
+    with h5py.File("c.h5", "w") as file:
+        file["logits"] = rng.normal(size=(300, 10))
+        file["labels"] = rng.integers(0, 10, 300)
+    run("extract", "log.jsonl", "-o", "d.h5")
+    run("fit", "c.h5", "-m", "vs", "-o", "vs.json")
+    refused = run("adapt", "vs.json", "d.h5:tool", "--source", "c.h5", "-o", "a.json")
+    assert refused.code == 3
+    assert "columns are the options of the row" in refused.err
+    run("fit", "d.h5:tool", "-o", "auto.json")
+    prior = ",".join(["0.1"] * 10)
+    refused = run("adapt", "auto.json", "d.h5:tool", "--prior", prior, "-o", "a.json")
+    assert refused.code == 3
+    assert not Path("a.json").exists()
