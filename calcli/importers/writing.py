@@ -263,13 +263,15 @@ class _Doubts:
     """How often the label has the largest score; in the first rows, the least.
 
     reversed_scores : what shows in the first rows of two classes that the scores are
-    those of the other.
+    those of the other. are_predictions : is every label the first class of the largest
+    score, which ties do not explain?
     """
 
     def __init__(self, imported: Imported) -> None:
         self.imported = imported
         none = Agreement(0, 0, imported.k)
         self.largest = none
+        self.are_predictions = True
         self.sign: SignEvidence | None = None
         self.reversed_scores = ""
 
@@ -283,6 +285,9 @@ class _Doubts:
         labels, scores = labels[is_judged], slab.scores[is_judged]
         n_judged = self.largest.n
         self.largest += agreement(scores, labels)
+        if self.largest.share == 1:
+            # Of tied scores any may be the label; then labels are no predictions.
+            self.are_predictions &= bool((scores.argmax(axis=1) == labels).all())
         if n_judged >= MOST_JUDGED:
             return
         if k > 2:
@@ -302,7 +307,7 @@ class _Doubts:
         kind = self.imported.kind
         share = self.largest.share
         error = sqrt((1 - 1 / k) / k / self.largest.n)
-        if share == 1:
+        if share == 1 and self.are_predictions:
             remark(
                 f"warning: {where}: every label is the class of the largest score; are"
                 " the labels the model's predictions?"

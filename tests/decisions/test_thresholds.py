@@ -94,6 +94,13 @@ def test_the_precision_of_one_option_is_looked_for_among_all_rows(run, records):
     assert set(option) == {"shipping"}
 
 
+def test_a_precision_that_no_threshold_guarantees_is_said(run, records):
+    """It was a row of dashes and exit 4."""
+    done = run("threshold", "log.jsonl", "--precision", "yes=.9999")
+    assert done.code == 4
+    assert "refund: no threshold guarantees this precision of yes" in done.err
+
+
 def test_the_confidence_of_the_log_has_a_threshold_by_its_formula(run, records):
     team = of_json(run, "--accuracy", ".8")["questions"]["team"]
     shares = [

@@ -331,3 +331,15 @@ def test_answers_that_read_as_something_else_are_the_classes_of_these_names(
     gold = csv(tmp_path / "gold.csv", "id,answer", order, names[Y[order]])
     labels, _ = bring(scores, tmp_path / "out.h5", gold=str(gold))
     assert np.array_equal(labels, Y)
+
+
+def test_labels_of_tied_scores_are_not_called_predictions(tmp_path):
+    """Of three equal probabilities every label has the largest; a third of them is right."""
+    even = np.full((N, 3), 1 / 3)
+    labels = np.arange(N) % 3
+    np.savez(tmp_path / "even.npz", probs=even, labels=labels)
+    _, notes = bring(tmp_path / "even.npz", tmp_path / "out.h5")
+    assert "predictions" not in notes
+    np.savez(tmp_path / "right.npz", probs=np.eye(3)[labels] * 0.7 + 0.1, labels=labels)
+    _, notes = bring(tmp_path / "right.npz", tmp_path / "out.h5")
+    assert "are the labels the model's predictions?" in notes

@@ -209,6 +209,12 @@ def _print(content: Mapping[str, Any], command: CommandContext) -> None:
                 " can be guaranteed"
             )
     for name, facts in shown.items():
+        for option, cut in facts.get("cuts", {}).items():
+            if cut["threshold"] is None:
+                command.say(
+                    f"{name}: no threshold guarantees this precision of {option} (too"
+                    " few samples, or too many wrong among the surest)"
+                )
         if facts["ties"] is not None:
             command.say(_about_ties(name, facts["ties"], facts["n"]))
     left_out = content.get("record", {}).get("left_out", 0)
