@@ -14,18 +14,23 @@ from calcli.cli import options as o
 from calcli.errors import DataError, WorkersLost
 from calcli.evaluation import leaderboard as board
 from calcli.evaluation.cross_validation import folds_of
+from calcli.fitting.compatibility import moved_class
 from calcli.importers.open_any_file import open_data
 from calcli.io.bundle import BundleRows
 from calcli.io.cells import texts_of_names, words
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
-from calcli.io.pooled_rows import PooledRows
-from calcli.numerics import AnyArray
+from calcli.io.pooled_rows import PooledRows, must_agree
+from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.rows import Rows
 
 if TYPE_CHECKING:
     from calcli.cli.commands.compare import CompareArgs
     from calcli.workers.executor import Executor
+
+
+SAME_WEIGHT = 1e-6
+"""Relative difference of weights that are the same, some stored in float32."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +176,58 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
                 f" {other.name}"
             )
     return None
+
+
+def disagreement(one: DataSet, other: DataSet) -> str | None:
+    """Describe how two bundles of the same rows differ in the order of classes, the
+    weights, or the units; None if they agree.
+    """
+    names = one.class_names
+    names_of_other = other.class_names
+    if names and names_of_other:
+        moved = moved_class(names, names_of_other)
+        if moved is not None:
+            c, _ = moved
+            has = f"calls class {c} {names_of_other[c]!r}"
+            return must_agree(other.name, has, one.name, repr(names[c]))
+    weights = _weights_or_ones(one)
+    weights_of_other = _weights_or_ones(other)
+    a = weights * weights_of_other.sum()
+    b = weights_of_other * weights.sum()
+    differ = np.flatnonzero(~np.isclose(a, b, rtol=SAME_WEIGHT, atol=0.0))
+    if len(differ):
+        row = int(differ[0])
+        has = f"gives row {row} {weights_of_other[row] / weights_of_other.mean():.4g} times its mean weight"
+        expected = f"{weights[row] / weights.mean():.4g} times"
+        return must_agree(other.name, has, one.name, expected)
+    units = _first_rows_of_units(one)
+    units_of_other = _first_rows_of_units(other)
+    differ = np.flatnonzero(units != units_of_other)
+    if len(differ):
+        row = int(differ[0])
+        has = _unit_in_words(row, int(units_of_other[row]))
+        expected = _unit_in_words(row, int(units[row]))
+        return must_agree(other.name, has, one.name, expected)
+    return None
+
+
+def _weights_or_ones(rows: DataSet) -> FloatArray:
+    weights = rows.weights()
+    return np.ones(rows.n) if weights is None else weights
+
+
+def _first_rows_of_units(rows: DataSet) -> IntArray:
+    """First row of the unit of every row, (n,); itself where rows are independent."""
+    units = rows.units()
+    if units is None:
+        return np.arange(rows.n)
+    return units.order[units.starts][units.code]
+
+
+def _unit_in_words(row: int, first: int) -> str:
+    if first == row:
+        return f"has no earlier row of the unit of row {row}"
+    return f"has rows {first} and {row} in one unit"
 
 
 def _has_weight(rows: DataSet) -> AnyArray:

@@ -125,21 +125,19 @@ def check_names(class_names: list[str] | None, where: str, rows: DataSet) -> lis
     """
     names_of_fit = class_names or []
     names_of_rows = rows.class_names or []
-    if not names_of_fit or not names_of_rows or names_of_fit == names_of_rows:
+    if not names_of_fit or not names_of_rows:
         return []
-    of_fit = [name.strip().casefold() for name in names_of_fit]
-    of_rows = [name.strip().casefold() for name in names_of_rows]
-    differing = [c for c, name in enumerate(of_rows) if of_fit[c] != name]
-    for c in differing:
-        name = of_rows[c]
-        if of_fit.count(name) == of_rows.count(name) == 1:
-            raise DataError(
-                f"{rows.name}: class {c} is {names_of_rows[c]!r}, which is class"
-                f" {of_fit.index(name)} of {where}: the classes are in another order;"
-                " put the columns of scores and the labels in the order"
-                f" {first_names(names_of_fit)} (of a table: --scores NAME,NAME,…), or"
-                " fit a calibrator to these rows"
-            )
+    moved = moved_class(names_of_fit, names_of_rows)
+    if moved is not None:
+        c, place = moved
+        raise DataError(
+            f"{rows.name}: class {c} is {names_of_rows[c]!r}, which is class"
+            f" {place} of {where}: the classes are in another order;"
+            " put the columns of scores and the labels in the order"
+            f" {first_names(names_of_fit)} (of a table: --scores NAME,NAME,…), or"
+            " fit a calibrator to these rows"
+        )
+    differing = _differing_classes(names_of_fit, names_of_rows)
     if not differing:
         return []
     c = differing[0]
@@ -147,6 +145,30 @@ def check_names(class_names: list[str] | None, where: str, rows: DataSet) -> lis
         f"{rows.name}: class {c} is {names_of_rows[c]!r}, {where} was fitted with"
         f" {names_of_fit[c]!r}; check the class order"
     ]
+
+
+def moved_class(first: Sequence[str], names: Sequence[str]) -> tuple[int, int] | None:
+    """A class that is another one among the first names, and which; None without one.
+
+    Names are compared as ``check_names`` does.
+    """
+    words_of_first = _class_words(first)
+    words = _class_words(names)
+    for c in _differing_classes(first, names):
+        if words_of_first.count(words[c]) == words.count(words[c]) == 1:
+            return c, words_of_first.index(words[c])
+    return None
+
+
+def _differing_classes(first: Sequence[str], names: Sequence[str]) -> list[int]:
+    """Classes whose names differ in more than case and outer spaces."""
+    pairs = zip(_class_words(first), _class_words(names), strict=False)
+    return [c for c, (word_of_first, word) in enumerate(pairs) if word_of_first != word]
+
+
+def _class_words(names: Sequence[str]) -> list[str]:
+    """Names without case and outer spaces."""
+    return [name.strip().casefold() for name in names]
 
 
 def quoted_groups(names: Sequence[str]) -> str:

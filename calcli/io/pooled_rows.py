@@ -39,10 +39,7 @@ class PooledRows(DataSet):
         for part in parts[1:]:
             for has, expected in zip(_shared_properties(part), alike, strict=False):
                 if has != expected:
-                    raise DataError(
-                        f"{part.name}: {has}, {first.name} {expected}; bundles that are"
-                        " taken together must agree in it"
-                    )
+                    raise DataError(must_agree(part.name, has, first.name, expected))
         self.parts = parts
         self._counts = [part.n for part in parts]
         self.n = sum(self._counts)
@@ -171,6 +168,14 @@ def _shared_properties(rows: "BundleRows") -> Iterator[str]:
     yield _has_or_not(rows.has_labels, "labels")
     yield _has_or_not(rows.given_weights is not None, "weights")
     yield _has_or_not(rows.assigned, "predictions")
+
+
+def must_agree(name: str, has: str, first: str, expected: str) -> str:
+    """Say in what a bundle differs from the first of those it is taken together with."""
+    return (
+        f"{name}: {has}, {first} {expected}; bundles that are taken together must agree"
+        " in it"
+    )
 
 
 def _has_or_not(has_it: bool, what: str) -> str:

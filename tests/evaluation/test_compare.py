@@ -389,6 +389,40 @@ def test_two_models_on_the_same_rows(run):
     )
 
 
+def test_two_models_must_agree_in_weights_units_and_the_order_of_classes(run):
+    z, y = truth(200, 3)
+    even = 1.0 + np.arange(200) % 2
+    pairs = np.arange(200) // 2
+
+    def line(new, old):
+        write("new.h5", z, y, **new)
+        write("old.h5", 3 * z, y, **old)
+        done = run(
+            "compare", "new.h5", "-m", "uncalibrated", "--baseline-bundle", "old.h5"
+        )
+        assert done.code in (0, 3), done.err
+        return done.line if done.code == 3 else None
+
+    together = "bundles that are taken together must agree in it"
+    for old in ({}, {"weights": 1.0 + np.arange(200) % 3}):
+        said = line({"weights": even}, old)
+        assert "old.h5: gives row" in said
+        assert together in said
+    assert line({"weights": even}, {"weights": (0.1 * even).astype("f4")}) is None
+    assert line({}, {"weights": np.full(200, 7.0)}) is None
+    for new, old in (({"unit": pairs}, {}), ({}, {"unit": pairs})):
+        said = line(new, old)
+        assert "rows 0 and 1 in one unit" in said
+        assert together in said
+    assert "in one unit" in line({"unit": pairs}, {"unit": np.arange(200) // 4})
+    assert line({"unit": pairs}, {"unit": 1000 - pairs}) is None
+    assert line({}, {"unit": np.arange(200)}) is None
+    said = line({"class_names": list("abc")}, {"class_names": list("cba")})
+    assert said.endswith(f"old.h5: calls class 0 'c', new.h5 'a'; {together}")
+    assert line({"class_names": list("abc")}, {"class_names": list("ABC")}) is None
+    assert line({"class_names": list("abc")}, {}) is None
+
+
 # ---- results kept
 
 

@@ -34,7 +34,13 @@ from calcli import __version__
 from calcli.cli import options as o
 from calcli.cli.compare_results import EarlierResults, read_results
 from calcli.cli.compare_tables import Leaderboard
-from calcli.cli.compare_tasks import CompareTask, differing_row, opened, outcomes
+from calcli.cli.compare_tasks import (
+    CompareTask,
+    differing_row,
+    disagreement,
+    opened,
+    outcomes,
+)
 from calcli.cli.context import CommandContext
 from calcli.cli.decision_logs.compare import are_two_logs, compare_log
 from calcli.cli.resumable import job_file
@@ -322,6 +328,9 @@ class _Work:
                         "--baseline-bundle needs the same rows in the same order:"
                         f" {difference}"
                     )
+                differs = disagreement(rows, other_rows)
+                if differs is not None:
+                    raise DataError(differs)
             return self._enter(files, other, names)
 
     def _enter(
