@@ -279,7 +279,8 @@ def _build_rows(
         n_options = (scores > PADDING).sum(axis=1)
         scores = with_padding(scores, n_options, kind)
         kept[N_OPTIONS] = n_options
-        _check_options(labels, n_options, where)
+        if labels is not None:
+            validate.check_places(np.asarray(labels), n_options, where, tuple(ignore))
     parts = None
     if "split" in reading.extras:
         parts = per_row(reading.extra("split"), "split", n)
@@ -338,19 +339,6 @@ def _assigned(
     if predictions is None or not ((predictions >= 0) & (predictions < k)).all():
         return {}
     return {"prediction": predictions}
-
-
-def _check_options(labels: Any, n_options: IntArray, where: str) -> None:
-    """Raise DataError for a label that is none of the options of its row."""
-    if labels is None:
-        return
-    wrong = np.asarray(labels) >= n_options
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise DataError(
-            f"{where}: the label of row {row} is {labels[row]}, expected 0 to"
-            f" {n_options[row] - 1}, one of its options"
-        )
 
 
 def _build_dense(

@@ -14,7 +14,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from calcli.block import Block
+from calcli.block import Block, rows_of_column
 from calcli.errors import DataError, InvalidRows, UsageError
 from calcli.io import validate
 from calcli.io.artifact import Link
@@ -340,11 +340,15 @@ class BundleRows(DataSet):
         for start in range(0, self.total, step):
             rows = slice(start, start + step)
             values = read(dataset, rows, where)
+            n_options = rows_of_column(self.n_options, rows)
             if known_keep is not None:
                 values = values[known_keep[rows]]
+                n_options = rows_of_column(n_options, known_keep[rows])
             values = validate.check_labels(
                 values, len(values), self.k, where, ignore, what, start
             )
+            if n_options is not None:
+                validate.check_places(values, n_options, where, ignore, what, start)
             if ignore:
                 mask = ~validate.to_ignore(values, ignore)
                 masks.append(mask)

@@ -487,6 +487,30 @@ def check_labels(
     return labels.astype(np.int64)
 
 
+def check_places(
+    labels: AnyArray,
+    n_options: IntArray,
+    where: str,
+    ignore: tuple[float, ...] = (),
+    what: str = "label",
+    first_row: int = 0,
+) -> None:
+    """Check labels (n,) that are places among the options of their rows.
+
+    The other arguments are those of ``check_labels``. Raises InvalidRows.
+    """
+    wrong = labels >= n_options
+    if wrong.any() and ignore:
+        wrong &= ~to_ignore(labels, ignore)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        number = int(n_options[row])
+        raise InvalidRows(
+            f"{where}: row {first_row + row} has {what} {labels[row]}, expected"
+            f" 0..{number - 1}, one of its {number} options"
+        )
+
+
 def _label_advice(
     labels: AnyArray, label: int, k: int, what: str
 ) -> tuple[str, Sequence[str]]:

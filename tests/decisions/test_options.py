@@ -114,12 +114,17 @@ def test_the_log_is_written_back(run):
     assert nlls(written)[0] == pytest.approx(nlls(computed)[1], abs=1e-4)
 
 
+def two_options_in_every_row(group):
+    group["n_options"].write_direct(np.full(N, 2))
+    group["labels"].write_direct(np.zeros(N, int))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda group: group.__delitem__("n_options"), "has no dataset n_options"),
         (lambda group: group["n_options"].write_direct(np.zeros(N, int)), "row 0 is 0"),
-        (lambda group: group["n_options"].write_direct(np.full(N, 2)), "expected -inf"),
+        (two_options_in_every_row, "expected -inf"),
         (lambda group: group.attrs.__setitem__("columns", "x"), "columns is 'x'"),
     ],
 )
@@ -295,3 +300,42 @@ def test_places_of_options_have_no_frequencies_to_adapt_to(run):
     refused = run("adapt", "auto.json", "d.h5:tool", "--prior", prior, "-o", "a.json")
     assert refused.code == 3
     assert not Path("a.json").exists()
+
+
+@pytest.mark.parametrize("dataset", ["labels", "prediction"])
+@pytest.mark.parametrize("command", ["fit", "evaluate"])
+def test_a_label_must_be_one_of_the_options_of_its_row(run, command, dataset):
+    """A label at padding was fitted, at T = 100."""
+    run("extract", "log.jsonl", "-o", "d.h5")
+    with h5py.File("d.h5", "a") as file:
+        group = file["tool"]
+        values = group["labels"][:]
+        row = int(
+            np.flatnonzero(group["n_options"][:] < group["log_probs"].shape[1])[7]
+        )
+        number = int(group["n_options"][row])
+        values[row] = number
+        if dataset in group:
+            del group[dataset]
+        group[dataset] = values
+    refused = run(command, "d.h5:tool")
+    assert refused.code == 3
+    what = "label" if dataset == "labels" else dataset
+    message = f"row {row} has {what} {number}, expected 0..{number - 1}, one of its"
+    assert f"{message} {number} options" in refused.err
+
+
+@pytest.mark.parametrize("command", ["extract", "evaluate"])
+def test_ignored_labels_are_no_places_of_options(run, command):
+    run("extract", "log.jsonl", "-o", "d.h5")
+    with h5py.File("d.h5") as file:
+        group = file["tool"]
+        labels = group["labels"][:]
+        labels[::3] = 255
+        with h5py.File("r.h5", "w") as root:
+            root["log_probs"] = group["log_probs"][:]
+            root["n_options"] = group["n_options"][:]
+            root["labels"] = labels
+            root.attrs["columns"] = "options"
+    more = ("-o", "copy.h5") if command == "extract" else ("-m", "nll")
+    assert run(command, "r.h5", "--ignore-label", "255", *more).code == 0
