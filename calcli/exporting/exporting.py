@@ -83,6 +83,12 @@ def export(
             " only calibrators of the scores of all classes can be exported; calcli"
             " apply uses it"
         )
+    if artifact.of_options:
+        raise UsageError(
+            f"{name or artifact.method}: options differ from row to row, and an export"
+            " takes a fixed number of classes; use calcli apply, or"
+            " calcli.decisions.load(FILE).answers(response)"
+        )
     if onto is not None:
         return _behind(artifact, onto, at)
     graph = trace(artifact)

@@ -339,3 +339,14 @@ def test_ignored_labels_are_no_places_of_options(run, command):
             root.attrs["columns"] = "options"
     more = ("-o", "copy.h5") if command == "extract" else ("-m", "nll")
     assert run(command, "r.h5", "--ignore-label", "255", *more).code == 0
+
+
+@pytest.mark.parametrize("check", [(), ("--check", "log.jsonl:tool")])
+@pytest.mark.parametrize("out", ["x.py", "x.onnx"])
+def test_a_map_of_options_that_differ_is_not_exported(run, out, check):
+    """It became an export of two classes, or ended in an internal error."""
+    run("fit", "log.jsonl", "-o", "art.json")
+    refused = run("export", "art.json:tool", "-o", out, *check)
+    assert refused.code == 2
+    assert "art.json:tool: options differ from row to row" in refused.err
+    assert not Path(out).exists()
