@@ -137,11 +137,12 @@ def adapt(
                 f"{samples.name}: its columns are the options of the row, no classes:"
                 " there are no class frequencies to adapt to"
             )
-    n = 0 if rows is None else rows.n
+    n = 0 if rows is None else _weighted_rows(rows).n
     shift: Shift | None = None
     if rows is not None and source is not None:
         for samples in (rows, source):
             check_fits(artifact, where, samples)
+            samples.check_weights()
         shift, shares = _estimated(artifact, rows, source, context, is_of_fit)
     elif source is not None:
         p = _probabilities(artifact.calibrator, source)
@@ -190,27 +191,37 @@ def _estimated(
     Raises FitError for fewer than 5 unlabelled rows a class.
     """
     k = artifact.n_classes
-    if rows.n < ROWS_A_CLASS * k:
+    new = _weighted_rows(rows)
+    if new.n < ROWS_A_CLASS * k:
         raise FitError(
-            f"{rows.name}: {rows.n} rows say too little of {k} class frequencies; at"
+            f"{rows.name}: {new.n} rows say too little of {k} class frequencies; at"
             f" least {ROWS_A_CLASS * k}"
         )
+    old = _weighted_rows(source)
     uncalibrated = Identity()
     before = Source(
-        _held_out(artifact, source, context, is_of_fit),
-        source.labels(),
-        _probabilities(uncalibrated, source),
-        Sampling.of(source.n, source.units(), source.weights()),
+        _held_out(artifact, source, old, context, is_of_fit),
+        old.labels(),
+        _probabilities(uncalibrated, old),
+        Sampling.of(old.n, old.units(), old.weights()),
     )
     shift = estimate_shift(
-        _probabilities(artifact.calibrator, rows),
-        _probabilities(uncalibrated, rows),
+        _probabilities(artifact.calibrator, new),
+        _probabilities(uncalibrated, new),
         before,
         RESAMPLES,
         context.rng(),
-        Sampling.of(rows.n, rows.units(), rows.weights()),
+        Sampling.of(new.n, new.units(), new.weights()),
     )
     return shift, before.shares
+
+
+def _weighted_rows(rows: DataSet) -> Rows:
+    """Select the rows of positive weight."""
+    weight = rows.weights()
+    if weight is None or weight.all():
+        return rows
+    return rows.take(np.flatnonzero(weight))
 
 
 def _shares_of_fit(artifact: Artifact, where: str) -> FloatArray:
@@ -321,13 +332,14 @@ def _probabilities(calibrator: Calibrator, rows: Rows) -> FloatArray:
 
 
 def _held_out(
-    artifact: Artifact, source: DataSet, context: Context, is_of_fit: bool
+    artifact: Artifact, source: DataSet, old: Rows, context: Context, is_of_fit: bool
 ) -> FloatArray:
     """Calibrated probabilities of labelled rows, (n, k).
 
-    Cross-fitted in 5 folds where rows of the fit are among them, in any order.
+    Cross-fitted in 5 folds where rows of the fit are among them, in any order. old :
+    the rows of the source that have a weight.
     """
-    p = _probabilities(artifact.calibrator, source)
+    p = _probabilities(artifact.calibrator, old)
     if is_of_fit and not is_whole_fit(artifact, source):
         raise DataError(
             f"{source.name}: holds other rows than at the fit; name labelled rows of"
@@ -335,13 +347,13 @@ def _held_out(
         )
     if not is_of_fit and fitted_on(artifact, source) is None:
         return p
-    fold = content_folds(source, FOLDS, context.seed)
+    fold = content_folds(old, FOLDS, context.seed)
     for f in np.unique(fold):
         context.progress("cross-fitting", int(f), FOLDS)
         kept = np.flatnonzero(fold != f)
         left_out = np.flatnonzero(fold == f)
         fit = method(artifact.method).fit(
-            source.take(kept), _options(artifact), Context(context.seed)
+            old.take(kept), _options(artifact), Context(context.seed)
         )
-        p[left_out] = _probabilities(fit.calibrator, source.take(left_out))
+        p[left_out] = _probabilities(fit.calibrator, old.take(left_out))
     return p

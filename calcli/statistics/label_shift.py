@@ -23,6 +23,7 @@ from calcli.numerics import (
     row_weights,
 )
 from calcli.statistics.units import Units, by_first_row, unit_mean
+from calcli.statistics.weights import effective_number
 
 STEPS = 500
 SETTLED = 1e-9  # largest change of a share at which EM has converged
@@ -124,6 +125,16 @@ class Sampling:
     @property
     def n_units(self) -> int:
         return int(self.unit.max()) + 1
+
+    @property
+    def effective_units(self) -> int:
+        """Number of units of equal weight that tell as much as these, at least 1.
+
+        It is Kish's, of the mean weight of the rows of each unit.
+        """
+        size = np.bincount(self.unit)
+        mean = np.bincount(self.unit, weights=self.weight) / size
+        return max(round(effective_number(mean)), 1)
 
     def take(self, order: IntArray) -> "Sampling":
         """These rows in another order, with units numbered by their first rows."""
@@ -298,7 +309,7 @@ def estimate_shift(
         shifted=of_source.resampling(of_source.weight * class_ratio[source.y]),
         bag=bag,
         from_bag=bag.sampling.resampling(bag.sampling.weight),
-        n_units=of_target.n_units,
+        n_units=of_target.effective_units,
         n_rows=float(weight.sum()),
     )
     ratios, distances, drawn_shares = simulation.run(resamples, rng)
@@ -361,7 +372,7 @@ class _Simulation:
     The source is resampled, and a target of the same size is drawn from it: unchanged,
     or reweighted to the estimate (for the check). Class frequencies are estimated anew
     each time. cells : (n,) of the source rows. same, shifted, from_bag : draws of a
-    target. n_units, n_rows : size of the target.
+    target. n_units, n_rows : effective size of the target.
     """
 
     source: Source

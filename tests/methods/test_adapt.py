@@ -17,6 +17,7 @@ from calcli.statistics.label_shift import (
     estimate_shift,
 )
 from calcli.statistics.units import Units
+from calcli.statistics.weights import effective_weights
 
 P = np.array(
     [
@@ -160,14 +161,52 @@ def test_weights_of_the_new_shares_leave_nothing_to_adapt():
     assert shift.distance_p > 0.01
 
 
+@pytest.mark.parametrize("weighted", ["new rows", "source"])
+def test_unequal_weights_keep_the_levels(weighted):
+    """20 sets without a shift: more than 4 below .05, or 2 at .01, have p < .003.
+
+    Weights are lognormal, sigma 1.5. Where the simulated new rows were as many as the
+    rows, not as their weights tell, the check refused most sets.
+    """
+    changed = refused = 0
+    for seed in range(20):
+        rng = np.random.default_rng([5, seed])
+        weight = effective_weights(np.exp(1.5 * rng.normal(size=400)))
+        (zs, ys), (zt, _) = (
+            population(400, EVEN, 3000 + seed),
+            population(400, EVEN, 4000 + seed),
+        )
+        unequal = Sampling.of(400, weight=weight)
+        equal = Sampling.of(400)
+        of_source, of_new = equal, unequal
+        if weighted == "source":
+            of_source, of_new = unequal, equal
+        source = Source(softmax(zs), ys, softmax(zs), of_source)
+        shift = estimate_shift(softmax(zt), softmax(zt), source, 99, rng, of_new)
+        changed += shift.ratio_p <= 0.05
+        refused += shift.distance_p <= 0.01
+    assert changed <= 4 and refused <= 2
+
+
+def test_effective_units_are_units_of_equal_weight():
+    """By hand: Kish's number of 1, 1, 4 is 36 / 18 = 2."""
+    assert Sampling.of(3, weight=np.array([1.0, 1.0, 4.0])).effective_units == 2
+    units = Units.of(np.array([0, 1, 1, 1, 2]))
+    assert Sampling.of(5, units).effective_units == 3
+    unequal = Sampling.of(5, units, np.array([1.0, 1.0, 1.0, 1.0, 4.0]))
+    assert unequal.effective_units == 2
+
+
 # ---- the command
 
 
-def write(name, z, y=None):
+def write(name, z, y=None, weights=None):
     with h5py.File(name, "w") as file:
         file["logits"] = z
         if y is not None:
             file["labels"] = y
+        if weights is not None:
+            file["weights"] = weights
 
 
 @pytest.fixture
@@ -340,6 +379,47 @@ def test_a_class_of_tiny_share_without_rows_contradicts_nothing():
     source = np.array([0.5, 0.499, 0.001])
     target = np.array([0.6, 0.3994, 0.0006])
     assert Adapted(None, True, source, target, shift, 500).contradicted == []
+
+
+@pytest.mark.parametrize("shares", [EVEN, RARE])
+def test_rows_of_weight_0_change_nothing(run, shares):
+    """Neither among the new rows nor in the source."""
+    z, _ = population(600, shares, 2)
+    noise = np.random.default_rng(0).normal(size=(300, 4))
+    zeros = np.repeat([1.0, 0.0], [600, 300])
+    write("new.h5", z)
+    write("new0.h5", np.vstack([z, noise]), weights=zeros)
+    zs, ys = population(600, EVEN, 3)
+    write("old.h5", zs, ys)
+    write("old0.h5", np.vstack([zs, noise]), np.append(ys, np.arange(300) % 4), zeros)
+    told = []
+    for new in ("new.h5", "new0.h5"):
+        for old in ("old.h5", "old0.h5"):
+            done = run(
+                "adapt",
+                "svs.json",
+                new,
+                "--source",
+                old,
+                "-o",
+                "a.json",
+                "--json",
+                "--force",
+            )
+            assert done.code == 0
+            told.append(done.out)
+    assert len(set(told)) == 1
+
+
+def test_weights_that_are_all_0_are_refused(run, tmp_path):
+    write("zero.h5", population(50, EVEN, 2)[0], weights=np.zeros(50))
+    for words in ((), ("--prior", "0.25,0.25,0.25,0.25")):
+        done = run("adapt", "svs.json", "zero.h5", *words, "-o", "out.json", "-q")
+        assert done.code == 3 and "all weights are zero" in done.line
+    write("one.h5", population(50, EVEN, 2)[0], weights=1.0 * (np.arange(50) == 7))
+    done = run("adapt", "svs.json", "one.h5", "-o", "out.json", "-q")
+    assert done.code == 4 and "one.h5: 1 rows say too little" in done.line
+    assert not (tmp_path / "out.json").exists()
 
 
 def test_calibrators_of_weighted_rows_name_their_rows(run):
