@@ -43,7 +43,7 @@ class Adapted:
     artifact : the adapted calibrator, or the original where no shift was found. changed
     : was it adapted? source, target : (k,) class frequencies before and now. shift :
     the estimate from the rows, None where only the frequencies were given. n : number
-    of unlabelled rows.
+    of unlabelled rows of positive weight.
     """
 
     artifact: Artifact

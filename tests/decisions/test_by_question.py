@@ -294,6 +294,25 @@ def test_a_calibrator_by_question_needs_a_question_elsewhere(run, fitted):
 # ---- run
 
 
+def test_the_calibrator_of_a_question_is_adapted(run, fitted):
+    """Named itself, or by the question of the new rows."""
+    new = f"{SAMPLE}:refund"
+    known = ("--prior", "0.1,0.9", "-q")
+    assert run("adapt", "art.json:refund", *known, "-o", "known.json").code == 0
+    params = calcli.load("known.json").params["stages"][-1]["params"]
+    assert params["target"] == pytest.approx([0.1, 0.9])
+    assert run("apply", "known.json", new, "-o", "known.h5", "-q").code == 0
+    for artifact, output in (("art.json:refund", "a.json"), ("art.json", "b.json")):
+        words = (artifact, new, "--source", new, *known, "--again", "-o", output)
+        done = run("adapt", *words)
+        assert done.code == 0, done.err
+    assert Path("a.json").read_bytes() == Path("b.json").read_bytes()
+    unnamed = run("adapt", "art.json", *known, "-o", "c.json")
+    assert unnamed.code == 3 and "art.json:refund" in unnamed.line
+    unknown = run("adapt", "art.json:nope", *known, "-o", "c.json")
+    assert unknown.code == 3 and "no calibrator for question" in unknown.line
+
+
 def test_run_fits_judges_by_cross_fitting_and_writes_both_files(run):
     done = run("run", SAMPLE, "-o", "out")
     assert done.code == 0

@@ -36,10 +36,11 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.render import Console
 from calcli.errors import UsageError, check_choice
-from calcli.io.artifact import Artifact, load, save
+from calcli.io.artifact import Artifact, save
 from calcli.io.atomic import check_output
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
+from calcli.io.question_artifact import load_for, split_question
 from calcli.rows import SCORE_KINDS, ScoreKind
 
 EPILOG = (
@@ -167,7 +168,7 @@ def _adapted(args: AdaptArgs, command: CommandContext) -> Adapted:
 def _from_calibrator(args: AdaptArgs, name: str, command: CommandContext) -> Adapted:
     """Calibrator of the name given, adapted to unlabelled rows or known shares."""
     shares = _shares("--prior", args.prior)
-    artifact = load(name)
+    artifact = load_for(name, args.bundle or "")
     source_name = args.source
     if source_name is None and args.bundle is not None:
         source_name = _rows_of_fit(artifact, name, args.bundle)
@@ -210,7 +211,8 @@ def _rows_of_fit(artifact: Artifact, artifact_name: str, bundle: str) -> str:
     """
     fit = artifact.fit.source or ""
     if fit:
-        for folder in (Path(), Path(artifact_name).parent):
+        file_of_artifact = split_question(artifact_name)[0]
+        for folder in (Path(), Path(file_of_artifact).parent):
             place = str(folder / fit)
             if split_where(place)[0].is_file():
                 return place
