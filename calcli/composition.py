@@ -106,6 +106,7 @@ class Composition(Calibrator):
 
     def apply(self, block: Block) -> Prediction:
         counts = Counter[str]()
+        before = block
         *first, last = self.stages
         for stage in first:
             prediction = stage.calibrator.apply(block)
@@ -115,6 +116,8 @@ class Composition(Calibrator):
         counts.update(prediction.counts)
         if self.laws.keeps_argmax:
             counts.pop(CHANGED, None)  # a later stage has restored them
+        elif CHANGED in counts:
+            counts[CHANGED] = int((prediction.label != before.prediction).sum())
         return replace(prediction, counts=dict(counts))
 
     @classmethod

@@ -1,6 +1,6 @@
 """Class frequencies that changed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -44,9 +44,11 @@ class PriorShift(Calibrator):
         return Fit(cls(np.maximum(source / source.sum(), LEAST), labels / labels.sum()))
 
     def apply(self, block: Block) -> Prediction:
-        return Prediction.by_argmax(
+        shifted = Prediction.by_argmax(
             log_softmax(block.z + (np.log(self.target) - np.log(self.source)))
         )
+        changed = int((shifted.label != block.prediction).sum())
+        return replace(shifted, counts={"predictions_changed": changed})
 
 
 def _sums(k: int, block: Block) -> FloatArray:

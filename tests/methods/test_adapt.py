@@ -295,6 +295,24 @@ def test_known_shares_need_no_rows(run):
     assert params["source"] == pytest.approx(counts / counts.sum())
 
 
+@pytest.mark.parametrize("name", ["platt", "svs", "ft+svs", "nothing"])
+def test_all_predictions_that_changed_are_counted(run, name):
+    """Those of the whole calibrator against the scores, not those of its first stage."""
+    z, y = population(600, EVEN, 3)
+    write("two.h5", z[:, :2] + [0.5, 0.0], y % 2)
+    before = ["--from", "0.5,0.5"]
+    if name != "nothing":
+        assert run("fit", "-m", name, "two.h5", "-o", "two.json", "-q").code == 0
+        before = ["two.json"]
+    adapted = run("adapt", *before, "--prior", "0.1,0.9", "-o", "moved.json", "-q")
+    assert adapted.code == 0
+    done = run("apply", "moved.json", "two.h5", "-o", "out.h5")
+    with h5py.File("out.h5") as out, h5py.File("two.h5") as two:
+        changed = out["prediction"][()] != two["logits"][()].argmax(axis=1)
+    assert changed.any()
+    assert f"{changed.sum()} of 600 rows: predictions changed" in done.err
+
+
 def test_known_shares_of_training_need_no_calibrator(run):
     """Undersampling by b: p becomes p b / (p (b - 1) + 1), Dal Pozzolo et al. (2015).
 
