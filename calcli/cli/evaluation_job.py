@@ -31,10 +31,14 @@ from calcli.io.question_artifact import QuestionsArtifact, is_file_by_question, 
 
 @dataclass(frozen=True)
 class NamedArtifact:
-    """A calibrator with its name for people (``<stdin>``, or as typed)."""
+    """A calibrator with its name for people (``<stdin>``, or as typed).
+
+    by_question : its file holds one for every question of a log.
+    """
 
     name: str
     artifact: Artifact
+    by_question: bool = False
 
     @property
     def path(self) -> str:
@@ -70,11 +74,12 @@ class EvaluationJob:
         shown = "<stdin>" if name == "-" else name
         if isinstance(self.made, QuestionsArtifact):
             entry = self.made.map_of(group or "", name)
-            return NamedArtifact(shown, entry.artifact(name))
+            return NamedArtifact(shown, entry.artifact(name), by_question=True)
         if self.made is not None:
             return NamedArtifact(shown, self.made)
         if group is not None and is_file_by_question(name):
-            name = f"{name}:{group}"
+            question = self.load(f"{name}:{group}")
+            return NamedArtifact(shown, question, by_question=True)
         return NamedArtifact(shown, self.load(name))
 
     def artifacts(self, bundle: str) -> list[NamedArtifact]:
@@ -110,6 +115,7 @@ class EvaluationJob:
             fitted_on=_rows_of_fit(named, rows),
             fit_size=fit_size_of(artifact),
             fitted_rows_here=partial(fitted_on, artifact, rows),
+            takes_whole_logs=named.by_question,
         )
 
     # ---- evaluation

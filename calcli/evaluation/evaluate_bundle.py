@@ -306,7 +306,8 @@ def _advised(
     for result, candidate in tried:
         maps = _group_maps_of(result)
         fitted_on = candidate.fitted_rows_here()
-        evaluated.append(Tried(result, candidate.path, fitted_on, maps))
+        of_log = candidate.takes_whole_logs
+        evaluated.append(Tried(result, candidate.path, fitted_on, maps, of_log))
     upstream = [link.method for link in subject.upstream]
     step = next_step(
         report.verdict,

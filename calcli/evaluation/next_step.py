@@ -38,12 +38,14 @@ class Tried:
     result : with differences to the uncalibrated scores. path : of its file, for
     commands; None without one. fitted_on : description of those of these rows that it
     was fitted on, None if none. group_maps : that would do better than it.
+    takes_whole_logs : its file calibrates all questions of a log.
     """
 
     result: Result
     path: str | None
     fitted_on: str | None
     group_maps: GroupMaps | None
+    takes_whole_logs: bool = False
 
 
 def next_step(
@@ -139,6 +141,9 @@ def _apply_or_check(best: Tried, where: Location) -> NextStep:
         if not where.name:
             return NextStep("", title)
         new, output = names_of_new_scores(where.name)
+        question = _question_of_log(where.name)
+        if question is not None and not best.takes_whole_logs:
+            new = f"{new}:{question}"
         words = ["apply", file_word(best.path)]
         unlabelled = replace(where, options=_without_labels(where.options))
         return NextStep(_command(words, new, unlabelled, "-o", output), title)
@@ -175,11 +180,16 @@ def _whole_log(name: str) -> str:
     """The log of a question ``LOG:QUESTION``, which ``apply`` can write back; others
     stay.
     """
+    if _question_of_log(name) is None:
+        return name
+    return str(split_where(name)[0])
+
+
+def _question_of_log(name: str) -> str | None:
+    """The question of ``LOG:QUESTION``; None for other names."""
     path, question = split_where(name)
     unpacked = path.name.lower().removesuffix(".gz")
-    if question is None or not unpacked.endswith(LOG_SUFFIXES):
-        return name
-    return str(path)
+    return question if unpacked.endswith(LOG_SUFFIXES) else None
 
 
 def by_group_command(maps: GroupMaps, where: Location) -> str:

@@ -87,7 +87,7 @@ class Candidate:
     have been read, returns a description of those that it was fitted on. n_folds :
     folds of cross-fitting, each scored by a fit to the others; 0 where one calibrator
     scores all rows. Means of folds run against their labels, which is no reason to
-    doubt these.
+    doubt these. takes_whole_logs : its file calibrates all questions of a log.
     """
 
     name: str | None
@@ -98,6 +98,7 @@ class Candidate:
     fit_size: FitSize | None = None
     fitted_rows_here: Callable[[], str | None] = lambda: None
     n_folds: int = 0
+    takes_whole_logs: bool = False
 
     @property
     def is_cross_fitted(self) -> bool:

@@ -328,6 +328,26 @@ def test_run_fits_judges_by_cross_fitting_and_writes_both_files(run):
     assert run(*command.split()[2:]).code == 0
 
 
+def test_the_next_step_names_the_question_where_the_calibrator_is_of_one(run):
+    lines = SAMPLE.read_text("utf-8").splitlines(keepends=True)
+    Path("cal.jsonl").write_text("".join(lines[:200]), "utf-8")
+    Path("test.jsonl").write_text("".join(lines[200:]), "utf-8")
+    Path("NEW.jsonl").write_bytes(SAMPLE.read_bytes())
+    assert run("fit", "cal.jsonl", "-o", "whole.json").code == 0
+    whole = "apply whole.json NEW.jsonl -o calibrated.jsonl"
+    one = "apply whole.json:team NEW.jsonl:team -o calibrated.jsonl"
+    of_run = "apply out/cal.auto.json NEW.jsonl:team -o calibrated.jsonl"
+    for words, command in (
+        (("evaluate", "test.jsonl:team", "-c", "whole.json"), whole),
+        (("evaluate", "test.jsonl:team", "-c", "whole.json:team"), one),
+        (("run", "cal.jsonl:team", "-o", "out"), of_run),
+    ):
+        done = run(*words)
+        assert f"next: calcli {command}" in done.out.splitlines()
+        applied = run(*command.split(), "--force")
+        assert applied.code == 0, applied.err
+
+
 def test_run_judges_on_another_log(run):
     lines = SAMPLE.read_text("utf-8").splitlines(keepends=True)
     Path("cal.jsonl").write_text("".join(lines[:200]), "utf-8")

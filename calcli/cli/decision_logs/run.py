@@ -110,6 +110,7 @@ def _judged(
         folds,
         rows,
     )
+    calibrator = replace(calibrator, takes_whole_logs=True)
     named = NamedArtifact(path, fitted)  # by the path as typed, one for all questions
     model, results = cross_fitted_model(job, rows, calibrator, named)
     return replace(model, typed=question_path), results
