@@ -13,6 +13,7 @@ from calcli.io.option_columns import (
     N_OPTIONS,
     OPTIONS,
     check_n_options,
+    holding_padding,
     log_probabilities,
     without_padding,
 )
@@ -55,6 +56,7 @@ def _scores_of_options(column: Column, n_options: Any) -> Column:
         scores = np.asarray(column.load()[()])
         n, k = check_shape(scores.shape, scores.dtype, column.where)
         in_row = check_n_options(n_options[()], n, k, column.where)
+        scores = scores.astype(holding_padding(scores.dtype), copy=False)
         filled = without_padding(scores, in_row, kind, column.where, 0)
         if kind != "probs":
             return filled

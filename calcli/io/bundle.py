@@ -42,6 +42,7 @@ from calcli.io.option_columns import (
     N_OPTIONS,
     OPTIONS,
     check_n_options,
+    holding_padding,
     log_probabilities,
     without_padding,
 )
@@ -134,6 +135,8 @@ class BundleRows(DataSet):
         if self.n_options is not None and self.kind == "probs":
             self.kind = "log_probs"
             self.dtype = np.dtype(np.float64)
+        elif self.n_options is not None:
+            self.dtype = holding_padding(self.dtype)
         self._zeros = self.recorded_zeros
         self._labels = self._find_labels(ignore, need_labels)
         self.has_labels = self._labels is not None

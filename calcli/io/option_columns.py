@@ -7,6 +7,8 @@ probability is 0 at every temperature, as -inf would make differences that are n
 number.
 """
 
+from typing import Any
+
 import numpy as np
 
 from calcli.block import PADDING
@@ -26,6 +28,11 @@ N_OPTIONS = "n_options"
 def is_padding(n_options: IntArray, k: int) -> BoolArray:
     """Mask (b, k) of the columns that are no options of their row."""
     return np.arange(k)[None, :] >= n_options[:, None]
+
+
+def holding_padding(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Type of scores in memory that holds ``PADDING``: float32 in place of float16."""
+    return np.promote_types(dtype, np.float32)
 
 
 def check_n_options(values: AnyArray, n: int, k: int, where: str) -> IntArray:

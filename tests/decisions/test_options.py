@@ -350,3 +350,22 @@ def test_a_map_of_options_that_differ_is_not_exported(run, out, check):
     assert refused.code == 2
     assert "art.json:tool: options differ from row to row" in refused.err
     assert not Path(out).exists()
+
+
+@pytest.mark.parametrize("kind", ["probs", "log_probs", "logits"])
+def test_scores_in_float16_are_read(run, kind):
+    """Padding in memory is beyond float16, whose largest number is 65504."""
+    scores = np.array([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5], [0.75, 0.25, 0.0]])
+    if kind != "probs":
+        with np.errstate(divide="ignore"):
+            scores = np.log(scores)
+    with h5py.File("h.h5", "w") as file:
+        file.attrs["columns"] = "options"
+        file[kind] = scores.astype(np.float16)
+        file["labels"] = np.array([0, 2, 0])
+        file["n_options"] = np.array([2, 3, 2])
+    assert run("extract", "h.h5", "-o", "copy.h5").code == 0
+    for name in ("h.h5", "copy.h5"):
+        (value,) = nlls(run("evaluate", name, "-m", "nll", "--json"))
+        # Half a step of float16 below 1.4 is 0.0005.
+        assert value == pytest.approx(-np.log([0.5, 0.5, 0.75]).mean(), abs=5e-4)

@@ -48,7 +48,6 @@ from calcli.io.option_columns import (
     COLUMNS,
     N_OPTIONS,
     OPTIONS,
-    is_padding,
     with_padding,
 )
 from calcli.io.provenance import chain_text, identity, link_to
@@ -233,10 +232,7 @@ def _slabs(
             per_row["accepted"] = confidence >= least
             counts["accepted"] += int(per_row["accepted"].sum())
         if has_float16_probs:
-            are_zeros = scores <= 2.0**-25
-            if n_options is not None:
-                are_zeros &= ~is_padding(n_options[start:stop], rows.k)
-            n_zeros = int(are_zeros.any(axis=1).sum())
+            n_zeros = int((scores <= 2.0**-25).any(axis=1).sum())
             counts_of_block = {**counts_of_block, "float16_zeros": n_zeros}
         if n_options is not None and kind != "confidence":
             scores = with_padding(scores, n_options[start:stop], kind)
