@@ -342,9 +342,6 @@ class Pooling(ReadingSeveral):
         return [[name] for name in self.expanded]
 
 
-HEADLINES_ONLY = "-q prints the headlines alone"
-
-
 def unused(*cases: tuple[object, str, str]) -> dict[str, str]:
     """Field name -> reason, of options that have no effect.
 

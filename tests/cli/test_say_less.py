@@ -524,26 +524,3 @@ def test_tables_of_names_in_wide_signs_fit(run, monkeypatch, words, width):
     assert done.code == 0, done.err
     for line in (done.out + done.err).splitlines():
         assert columns(line) <= width or is_to_paste(line), line
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("evaluate", "q.npz", "-q", "--full"),
-        ("evaluate", "q.npz", "-q", "--per-class"),
-        ("evaluate", "q.npz", "-q", "--explain"),
-        ("evaluate", "q.npz", "-q", "-m", "nll"),
-        ("run", "q.npz", "-m", "ts", "-o", "r", "-q", "--full"),
-        ("run", "q.npz", "-m", "ts", "-o", "r", "--json", "--full"),
-    ],
-    ids=" ".join,
-)
-def test_what_would_not_be_printed_is_refused(run, words):
-    """With -q only headlines are printed: what else was asked for was left out in silence."""
-    z, y = truth(300, 3)
-    np.savez("q.npz", logits=z, labels=y)
-    assert "has no effect here" in run(*words).line
-    # What has a use with -q is taken.
-    gate = run("evaluate", "q.npz", "-q", "-m", "nll", "--max", "nll=9")
-    assert gate.code == 0
-    assert json.loads(run("evaluate", "q.npz", "-q", "--full", "--json").out)

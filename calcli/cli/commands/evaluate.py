@@ -284,18 +284,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         by_group = self.has_groups and not self.ordered
         settings = self._unused_settings()
         asked = self.metric[0] if self.metric else ""
-        headlines_only = self.quiet and self.people
         return o.unused(
-            (
-                headlines_only,
-                "full per_class explain ordered",
-                o.HEADLINES_ONLY,
-            ),
-            (
-                headlines_only and not limited,
-                "metric",
-                f"{o.HEADLINES_ONLY}; --format value prints a number",
-            ),
             (
                 settings,
                 " ".join(settings),

@@ -120,13 +120,6 @@ class RunArgs(o.MethodOptions, o.Reading, o.OutputOptions):
     again: o.Again = False
     force: o.Force = False
 
-    @property
-    def unused_options(self) -> dict[str, str]:
-        return o.unused(
-            (self.quiet, "full", o.HEADLINES_ONLY),
-            (self.json, "full", "--json holds all of it"),
-        )
-
 
 @dataclass(frozen=True)
 class Outputs:
