@@ -8,6 +8,7 @@ import pytest
 
 from calcli.errors import DataError
 from calcli.io.cells import (
+    BLANKS,
     NameColumn,
     answer_of,
     cells_of_text,
@@ -108,7 +109,7 @@ def test_pandas_writes_whole_numbers_with_a_gap_as_floats():
     assert cells_of_text(["7.0", "8.0"]) == ["7.0", "8.0"]
     assert cells_of_text(["7.10", "", "8.0"]) == ["7.10", None, "8.0"]
     assert cells_of_text(["NA", "a"]) == [None, "a"]
-    assert cells_of_text(["NA", "a", ""], blanks=True) == ["NA", "a", ""]
+    assert cells_of_text(["NA", "a", ""], words=BLANKS) == ["NA", "a", ""]
 
 
 def test_numbers_are_those_of_files_not_of_python():
