@@ -14,8 +14,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+from calcli.evaluation.differences import NO_BOUND
 from calcli.evaluation.facts import Difference
 from calcli.metrics.context import MetricContext
+from calcli.metrics.row_means import FARTHEST
 from calcli.statistics.intervals import Interval, normal_p_value, normal_quantile
 from calcli.statistics.units import design_effect
 
@@ -78,10 +80,15 @@ def widened(difference: Difference, factor: float, error_of_fit: float) -> Diffe
     """A difference of larger standard error, with interval and p-value.
 
     factor : of its standard error over rows. error_of_fit : standard error that is
-    added to it, in quadrature, unless the difference is 0 in all rows.
+    added to it, in quadrature, unless the difference is 0 in all rows. Where rows
+    hardly differ but an end allows for rare ones that are not among them, that error is
+    many times theirs, and no multiple of the end: there is no interval.
     """
     if difference.se is not None and difference.se > 0.0:
-        factor = math.hypot(factor, error_of_fit / difference.se)
+        of_rows = factor
+        factor = math.hypot(of_rows, error_of_fit / difference.se)
+        if error_of_fit > of_rows * difference.se and _is_far(difference):
+            difference = replace(difference, interval=None, reason=NO_BOUND)
     se = difference.se
     interval = difference.interval
     p_value = difference.p_value
@@ -91,6 +98,15 @@ def widened(difference: Difference, factor: float, error_of_fit: float) -> Diffe
         interval=None if interval is None else _wider(interval, difference, factor),
         p_value=None if p_value is None else _larger(p_value, factor),
     )
+
+
+def _is_far(difference: Difference) -> bool:
+    """True for an interval of ``FARTHEST`` times the length of the normal one."""
+    interval = difference.interval
+    if interval is None or difference.se is None:
+        return False
+    normal = 2.0 * normal_quantile(0.5 + interval.level / 2.0) * difference.se
+    return interval.high - interval.low > FARTHEST * normal
 
 
 def _wider(interval: Interval, difference: Difference, factor: float) -> Interval:

@@ -437,6 +437,8 @@ def _effect_words(numbers: Mapping[str, Any]) -> str:
             shown = f"[{small(numbers['low'])}, {small(numbers['high'])}]"
             return f"{loss} {change:+.4f} {shown}: not significant"
     words = f"{way} {loss} by {small(abs(change))}{ends}"
+    if numbers["low"] is None:
+        words = f"{loss} {change:+.4f}: no interval"
     moved = numbers.get("moved")
     if moved:
         accuracy = points(numbers["accuracy"])

@@ -82,7 +82,7 @@ def row_mean(mean: Mean, interval: Interval | None) -> Value:
 
 
 FARTHEST = 64.0
-"""Length of a bootstrap interval, in that of Student's, from which it says nothing.
+"""Length of an interval, in that of Student's, from which it says nothing.
 
 Where all rows but a few are nearly alike, resamples without these have a standard error
 near 0, and a t-statistic of any size.

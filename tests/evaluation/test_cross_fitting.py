@@ -1,6 +1,7 @@
 """Cross-fitting: the calibrator that judges a row never saw it, nor its unit, nor a copy of it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +10,13 @@ from synthetic import truth
 from calcli.calibrator import Context
 from calcli.evaluation import cross_fitting
 from calcli.evaluation.cross_fitting import FOLD_COLUMN, cross_fitted
+from calcli.evaluation.facts import Difference
+from calcli.evaluation.overlapping_fits import widened
 from calcli.evaluation.subjects import cross_fitted_candidate
 from calcli.importers.open_any_file import open_rows
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
+from calcli.statistics.intervals import Interval
 
 
 def written(path, n=300, k=4, **columns):
@@ -172,6 +176,33 @@ def test_progress_of_all_fits_is_one_number(tmp_path):
     shares = [share for _, share in steps]
     assert {what for what, _ in steps} == {"cross-fitting"}
     assert shares == sorted(shares) and shares[-1] <= 1.0 and len(set(shares)) > 20
+
+
+@pytest.mark.parametrize("right", [0.0, 1.0])
+def test_rows_that_hardly_differ_have_no_interval_of_any_size(run, right):
+    """All labels are right, or wrong, and every score is the same."""
+    p = np.tile([0.9, 0.1], (200, 1))
+    labels = np.full(200, 1 - int(right))
+    np.savez("same.npz", probs=p, labels=labels)
+    done = run("run", "same.npz", "-o", "out")
+    assert done.code == 0, done.err
+    lines = [
+        line for line in done.out.splitlines() if " NLL " in line and "no " in line
+    ]
+    assert any("no bound: few rows carry the loss" in line for line in lines), done.out
+    assert any(line.endswith(": no interval") for line in lines), done.out
+
+
+def test_a_fit_that_moves_nothing_keeps_the_interval_of_one_parameter():
+    """Proportional to the standard error, however small that is: 1.96 / n here."""
+    small = Interval(-1.96e-9, 1.96e-9, 0.95, "t")
+    difference = Difference(value=0.0, se=1e-9, interval=small, p_value=0.9)
+    wide = widened(difference, 1.5, 1 / 200)
+    assert wide.interval.high == pytest.approx(1.96 / 200, rel=1e-6)
+    far = replace(difference, interval=Interval(-0.1, 0.1, 0.95, "t"))
+    assert widened(far, 1.5, 1 / 200).interval is None
+    # without an error of the fits the end of the rows stays, only longer
+    assert widened(far, 1.5, 0.0).interval.high == pytest.approx(0.15)
 
 
 def test_run_on_one_file_and_compare_give_the_same_intervals(run):
