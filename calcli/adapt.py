@@ -131,12 +131,7 @@ def adapt(
     """
     k = artifact.n_classes
     _check_has_shares(artifact, where)
-    for samples in (rows, source):
-        if samples is not None and samples.n_options is not None:
-            raise DataError(
-                f"{samples.name}: its columns are the options of the row, no classes:"
-                " there are no class frequencies to adapt to"
-            )
+    _check_have_classes([rows, source])
     n = 0 if rows is None else _weighted_rows(rows).n
     shift: Shift | None = None
     if rows is not None and source is not None:
@@ -144,11 +139,8 @@ def adapt(
             check_fits(artifact, where, samples)
             samples.check_weights()
         shift, shares = _estimated(artifact, rows, source, context, is_of_fit)
-    elif source is not None:
-        p = _probabilities(artifact.calibrator, source)
-        shares = np.average(p, axis=0, weights=source.weights())
     else:
-        shares = _shares_of_fit(artifact, where)
+        shares = _shares_before(artifact, where, source)
     shares = _normalised(shares)
     target = shares if shift is None else _normalised(shift.shares)
     if prior is not None:
@@ -160,6 +152,28 @@ def adapt(
         assert rows is not None and source is not None and shift is not None
         raise _contradiction(rows.name, source, shift.distance_p)
     return result
+
+
+def _check_have_classes(samples: Sequence[DataSet | None]) -> None:
+    """Refuse rows whose columns are options. Raises DataError."""
+    for rows in samples:
+        if rows is not None and rows.n_options is not None:
+            raise DataError(
+                f"{rows.name}: its columns are the options of the row, no classes:"
+                " there are no class frequencies to adapt to"
+            )
+
+
+def _shares_before(
+    artifact: Artifact, where: str, source: DataSet | None
+) -> FloatArray:
+    """Class frequencies before the change, (k,) not normalised: the mean probabilities
+    of the source, or those of the fit. Raises DataError.
+    """
+    if source is None:
+        return _shares_of_fit(artifact, where)
+    p = _probabilities(artifact.calibrator, source)
+    return np.average(p, axis=0, weights=source.weights())
 
 
 def _check_has_shares(artifact: Artifact, where: str) -> None:

@@ -51,6 +51,7 @@ from calcli.io.splits_beside import with_splits_beside
 from calcli.io.tall_chunks import UnpackedScores, is_tall
 from calcli.numerics import (
     AnyArray,
+    BoolArray,
     FloatArray,
     IntArray,
     bfloat16_to_float32,
@@ -358,16 +359,21 @@ class BundleRows(DataSet):
                 values = values[mask]
             if stays_in_memory:
                 checked.append(values.astype(smallest_type))
-        if ignore and not all(mask.all() for mask in masks):
-            self._columns.keep = np.concatenate(masks)
-            if not self._columns.keep.any():
-                raise InvalidRows(
-                    f"{self.scores_where}: every row has an ignored label, nothing is"
-                    " left"
-                )
+        if ignore:
+            self._keep(np.concatenate(masks))
         if stays_in_memory:
             return np.concatenate(checked)
         return dataset
+
+    def _keep(self, mask: BoolArray) -> None:
+        """Set which rows are kept, unless all are. Raises InvalidRows for none."""
+        if mask.all():
+            return
+        self._columns.keep = mask
+        if not mask.any():
+            raise InvalidRows(
+                f"{self.scores_where}: every row has an ignored label, nothing is left"
+            )
 
     def _find_transforms(self) -> tuple[str, ...]:
         """Names of the transforms under which the bundle has scores, too."""
