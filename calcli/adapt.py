@@ -132,7 +132,7 @@ def adapt(
     k = artifact.n_classes
     _check_has_shares(artifact, where)
     _check_have_classes([rows, source])
-    n = 0 if rows is None else _weighted_rows(rows).n
+    n = 0 if rows is None else _count_weighted(rows)
     shift: Shift | None = None
     if rows is not None and source is not None:
         for samples in (rows, source):
@@ -230,8 +230,14 @@ def _estimated(
     return shift, before.shares
 
 
+def _count_weighted(rows: DataSet) -> int:
+    """Count the rows of positive weight."""
+    weight = rows.weights()
+    return rows.n if weight is None else int(np.count_nonzero(weight))
+
+
 def _weighted_rows(rows: DataSet) -> Rows:
-    """Select the rows of positive weight."""
+    """Select the rows of positive weight, which unlike ``counted`` need no labels."""
     weight = rows.weights()
     if weight is None or weight.all():
         return rows

@@ -68,7 +68,9 @@ def compare(
             )
         folds = folds_of(rows, Context(how.seed), how.folds)
         if not folds:
-            raise DataError(f"{rows.name}: folds need two rows or more that count")
+            raise DataError(
+                f"{rows.name}: folds need two or more rows of positive weight"
+            )
         for _ in rows.blocks():
             pass  # a complete walk checks every row and makes the hash
         warn_all(rows.caveats)

@@ -103,7 +103,7 @@ def opened(
                 folds = folds_of(rows, Context(args.seed), args.folds, other)
             if not folds:
                 raise DataError(
-                    f"{rows.name}: folds need two rows or more that count; name rows"
+                    f"{rows.name}: folds need two or more rows of positive weight; name rows"
                     " with --test GROUP"
                 )
             yield board.OpenedFolds(rows, rows, folds)
@@ -197,8 +197,10 @@ def disagreement(one: DataSet, other: DataSet) -> str | None:
     differ = np.flatnonzero(~np.isclose(a, b, rtol=SAME_WEIGHT, atol=0.0))
     if len(differ):
         row = int(differ[0])
-        has = f"gives row {row} {weights_of_other[row] / weights_of_other.mean():.4g} times its mean weight"
-        expected = f"{weights[row] / weights.mean():.4g} times"
+        ratio = weights[row] / weights.mean()
+        ratio_of_other = weights_of_other[row] / weights_of_other.mean()
+        has = f"gives row {row} {ratio_of_other:.4g} times its mean weight"
+        expected = f"{ratio:.4g} times"
         return must_agree(other.name, has, one.name, expected)
     units = _first_rows_of_units(one)
     units_of_other = _first_rows_of_units(other)

@@ -1,6 +1,4 @@
-"""Make bundles one by one, here or by workers, so that a command resumes where it was cut
-short.
-"""
+"""Make bundles one by one, here or by workers, so that a command can be resumed."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -110,8 +108,9 @@ def made(
     """Yield, per shard in order, a call that returns its facts or raises its error.
 
     Without workers, or for one shard, the call makes the bundle; else workers have made
-    it, and the call reports it. output : folder of the bundles. The job file lies beside it until all
-    are made; bundles that an earlier run of the command has completed are kept.
+    it, and the call reports it. output : folder of the bundles. The job file lies beside
+    it until all are made; bundles that an earlier run of the command has completed are
+    kept.
     """
     if command.executor is None or len(shards) == 1:
         for shard in shards:

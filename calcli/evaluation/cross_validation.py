@@ -173,8 +173,8 @@ RECALIBRATION = "svs"
 
 
 def decomposition_is_cheap(n: int, k: int) -> bool:
-    """True if the decomposition is fast enough for the default report, and there are enough
-    rows.
+    """True if the decomposition is fast enough for the default report, and there are
+    enough rows.
     """
     return n * k <= CHEAP_SCORES and n >= 20 * FOLDS
 

@@ -430,6 +430,7 @@ def _result(
         order = context.table.group if plan.ordered else None
         gate = gates.get("groups", 0.0)
         per_group = group_lines(groups, list(scores), gate, order)
+    counts = context.table.counts
     return Result(
         bundle=subject.name,
         calibrator=candidate.name,
@@ -437,7 +438,7 @@ def _result(
         n=context.n,
         n_classes=k if k > 1 else None,
         scores=scores,
-        counts=context.table.counts if any(context.table.counts.values()) else {},
+        counts=counts if any(counts.values()) else {},
         report=report,
         per_class=per_class,
         per_group=per_group,
@@ -472,11 +473,9 @@ def _decomposition(
     n = context.n
     if k == 1 or isinstance(context, LongContext):
         return None
-    wanted = (
-        decomposition_is_cheap(n, k)
-        if plan.decomposition is None
-        else plan.decomposition
-    )
+    wanted = plan.decomposition
+    if wanted is None:
+        wanted = decomposition_is_cheap(n, k)
     if not wanted:
         return None
     return decomposed_loss(

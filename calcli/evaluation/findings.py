@@ -241,11 +241,9 @@ def significant_errors(facts: Facts, verdict: Verdict) -> Finding | None:
 def possible_gain(facts: Facts, verdict: Verdict) -> Finding | None:
     """Loss that recalibration could remove, by cross-validation on these rows."""
     decomposition = facts.decomposition
-    if (
-        decomposition is None
-        or not decomposition.nll.is_detected
-        or not verdict.has_findings
-    ):
+    if decomposition is None or not verdict.has_findings:
+        return None
+    if not decomposition.nll.is_detected:
         return None
     return Finding(
         "gain",

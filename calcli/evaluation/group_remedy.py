@@ -50,8 +50,7 @@ class Trial:
     method : of the maps, ``ts`` or ``platt``. by : the column, or several joined.
     change : of the loss against one map for all, cross-fitted likewise. held_out : the
     rows under it. p_value : of a loss that is not lower (one-sided), adjusted for all
-    choices of columns. n_folds : folds, each left out
-    of one fit.
+    choices of columns. n_folds : folds, each left out of one fit.
     """
 
     method: str

@@ -144,9 +144,7 @@ def _report(report: Judgement) -> Report:
         positive=_positive(facts),
         classwise=_classwise(verdict),
         groups=None if verdict.groups is None else Groups.of(verdict.groups),
-        split=None
-        if facts.decomposition is None
-        else _decomposition(facts.decomposition),
+        split=_decomposition(facts.decomposition),
         bins=[Bin.of(one) for one in verdict.bins if not math.isnan(one.accuracy)],
         findings=list(verdict.significant),
         rows_needed=samples_needed(facts),
@@ -184,7 +182,9 @@ def _classwise(verdict: JudgedVerdict) -> Classwise | None:
     )
 
 
-def _decomposition(losses: LossDecomposition) -> Split:
+def _decomposition(losses: LossDecomposition | None) -> Split | None:
+    if losses is None:
+        return None
     return Split.of(
         losses,
         nll=_part(losses.nll),

@@ -80,9 +80,9 @@ def measure_facts(
     """Measure all facts of one set of rows.
 
     scores : metrics already measured on them. positive : judge P(class 1) of two
-    classes, not the confidence. decomposition : the cross-fitted decomposition of the loss.
-    fit : size of the fit of the calibrator that made the scores, None for uncalibrated
-    scores. groups : with their gaps tested. doubts : see ``Facts``.
+    classes, not the confidence. decomposition : of the loss, cross-fitted. fit : size
+    of the fit of the calibrator that made the scores, None for uncalibrated scores.
+    groups : with their gaps tested. doubts : see ``Facts``.
     """
     factor = 1.0 if fit is None else fit.error_factor(data.independent_rows, data.units)
     exact = joint_test(context, positive)

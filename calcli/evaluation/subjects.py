@@ -154,8 +154,8 @@ class Plan:
     """Plan of an evaluation.
 
     metrics : names, in order; ``report`` adds those for two classes. report : compute
-    the judgement too. decomposition : the cross-fitted decomposition of the losses; None: only if it is
-    cheap. about : quantity judged, ``top`` or ``positive``; None: by the number of
+    the judgement too. decomposition : decompose the losses by cross-fitting; None: only
+    if that is cheap. about : quantity judged, ``top`` or ``positive``; None: by the number of
     classes. per_class, per_group : lines by class and by group. ordered : groups are
     batches in order of time, judged by their overconfidence. tables : are row tables
     needed afterwards? limited : metrics with limits, which are kept even for rows on

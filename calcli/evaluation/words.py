@@ -428,17 +428,18 @@ def _left_by_fit_words(numbers: Mapping[str, Any]) -> str:
 def _effect_words(numbers: Mapping[str, Any]) -> str:
     loss = numbers["loss"]
     change = numbers["change"]
-    way = "reduces" if change < 0.0 else "raises"
-    ends = ""
-    if numbers["low"] is not None:
-        low, high = sorted((abs(numbers["low"]), abs(numbers["high"])))
-        ends = f" [{small(low)}, {small(high)}]"
-        if numbers["low"] < 0.0 < numbers["high"]:
-            shown = f"[{small(numbers['low'])}, {small(numbers['high'])}]"
-            return f"{loss} {change:+.4f} {shown}: not significant"
-    words = f"{way} {loss} by {small(abs(change))}{ends}"
-    if numbers["low"] is None:
+    low = numbers["low"]
+    high = numbers["high"]
+    if low is None:
         words = f"{loss} {change:+.4f}: no interval"
+    elif low < 0.0 < high:
+        shown = f"[{small(low)}, {small(high)}]"
+        return f"{loss} {change:+.4f} {shown}: not significant"
+    else:
+        way = "reduces" if change < 0.0 else "raises"
+        nearer, farther = sorted((abs(low), abs(high)))
+        size = small(abs(change))
+        words = f"{way} {loss} by {size} [{small(nearer)}, {small(farther)}]"
     moved = numbers.get("moved")
     if moved:
         accuracy = points(numbers["accuracy"])

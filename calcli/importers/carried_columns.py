@@ -153,9 +153,9 @@ def remark_unused(
     """Remark which unused columns are kept for ``apply`` and which are left out.
 
     columns : the unused ones. kept : names of the former. likely_unit : the column of
-    units to propose. scores : paths of the scores that were read. chose_parts : only some
-    parts of the source were asked for: columns of the others are not remarked on. Single
-    values are no columns.
+    units to propose. scores : paths of the scores that were read. chose_parts : only
+    some parts of the source were asked for: columns of the others are not remarked on.
+    Single values are no columns.
     """
     kept_names: list[str] = []
     left_names: list[str] = []

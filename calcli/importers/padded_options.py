@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from calcli.block import PADDING
 from calcli.importers.table import Column
 from calcli.io.option_columns import (
     COLUMNS,
@@ -14,8 +13,7 @@ from calcli.io.option_columns import (
     OPTIONS,
     check_n_options,
     holding_padding,
-    log_probabilities,
-    without_padding,
+    scores_in_memory,
 )
 from calcli.io.validate import check_shape, score_kind
 from calcli.numerics import AnyArray
@@ -57,11 +55,7 @@ def _scores_of_options(column: Column, n_options: Any) -> Column:
         n, k = check_shape(scores.shape, scores.dtype, column.where)
         in_row = check_n_options(n_options[()], n, k, column.where)
         scores = scores.astype(holding_padding(scores.dtype), copy=False)
-        filled = without_padding(scores, in_row, kind, column.where, 0)
-        if kind != "probs":
-            return filled
-        logs = log_probabilities(filled.astype(np.float64), in_row)
-        return np.where(np.isneginf(logs), PADDING, logs)
+        return scores_in_memory(scores, in_row, kind, column.where)
 
     attributes = {**column.attributes, OPTIONS: True}
     return replace(column, name=name, get=load, attributes=attributes)

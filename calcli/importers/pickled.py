@@ -291,10 +291,9 @@ class _StorageOnly(_Only):
 def _storage(raw: Any) -> AnyArray:
     """Read the storage of a pickled tensor: a file of torch nested in the pickle."""
     file = io.BytesIO(_bytes(raw))
-    for _ in range(3):
-        _StorageOnly(file).load()
-    about = _StorageOnly(file).load()
-    _StorageOnly(file).load()
+    # Five pickles stand before the numbers; the fourth describes the storage.
+    pickles = [_StorageOnly(file).load() for _ in range(5)]
+    about = pickles[3]
     dtype = np.dtype(about[1])
     (numel,) = np.frombuffer(file.read(8), "<i8").tolist()
     data = file.read()

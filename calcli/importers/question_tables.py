@@ -55,8 +55,9 @@ def table_of_questions(
             "unit": text_of(question.id if question.of is None else question.of),
         }
         rows.append(row)
+    normalization = NORMALIZATION_WORDS[normalize]
     remark(
-        f"{file.path.name}: logits are the {scores}{NORMALIZATION_WORDS[normalize]} of the choices,"
+        f"{file.path.name}: logits are the {scores}{normalization} of the choices,"
         f" labels {gold.rule}{agreement_remark(questions)}"
     )
     if not file.request.drop_duplicates:

@@ -72,10 +72,12 @@ class Opening:
 
 def refuse_doubles(path: Path, names: Sequence[str]) -> None:
     """Raise DataError when two columns have the same name."""
-    for name in duplicates(names):
+    twice = duplicates(names)
+    if twice:
         raise DataError(
-            f"{path}: two columns are named {name!r}; every column needs a name of its"
-            " own (of pandas' levels make one: df.columns = df.columns.map('_'.join))"
+            f"{path}: two columns are named {twice[0]!r}; every column needs a name of"
+            " its own (of pandas' levels make one: df.columns ="
+            " df.columns.map('_'.join))"
         )
 
 

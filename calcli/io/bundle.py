@@ -43,8 +43,7 @@ from calcli.io.option_columns import (
     OPTIONS,
     check_n_options,
     holding_padding,
-    log_probabilities,
-    without_padding,
+    scores_in_memory,
 )
 from calcli.io.provenance import chain_of
 from calcli.io.splits_beside import with_splits_beside
@@ -566,7 +565,11 @@ class BundleRows(DataSet):
         if self.kind == "confidence":
             return validate.check_confidences(scores, self.scores_where, start)
         if self.n_options is not None:
-            scores = self._options(scores, self.n_options[start:stop], start)
+            n_options = self.n_options[start:stop]
+            where = self.scores_where
+            scores = scores_in_memory(
+                scores, n_options, self._stored_kind, where, start
+            )
         try:
             return validate.check_scores(
                 scores, self.kind, self.scores_where, start, self.recorded_zeros
@@ -595,20 +598,6 @@ class BundleRows(DataSet):
         if self._is_bfloat16:
             return bfloat16_to_float32(scores)
         return scores.astype(self.dtype, copy=False)
-
-    def _options(self, scores: AnyArray, n_options: IntArray, start: int) -> AnyArray:
-        """Scores of options, ``PADDING`` where a row has none.
-
-        Probabilities become logarithms: their padding is no zero that was rounded.
-        """
-        kind = self._stored_kind
-        where = self.scores_where
-        filled = without_padding(scores, n_options, kind, where, start)
-        if kind != "probs":
-            return filled
-        validate.check_scores(filled, kind, where, start)
-        logs = log_probabilities(filled.astype(np.float64), n_options)
-        return without_padding(logs, n_options, "log_probs", where, start)
 
 
 def _most_in_memory(scores: h5py.Dataset) -> int:

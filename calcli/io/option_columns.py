@@ -13,6 +13,7 @@ import numpy as np
 
 from calcli.block import PADDING
 from calcli.errors import DataError
+from calcli.io.validate import check_scores
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
 from calcli.rounding import FLOAT64, digits_of_values
 from calcli.rows import ScoreKind
@@ -71,6 +72,26 @@ def without_padding(
         )
     fill = 0.0 if kind == "probs" else PADDING
     return np.where(padding, fill, scores)
+
+
+def scores_in_memory(
+    scores: AnyArray,
+    n_options: IntArray,
+    kind: ScoreKind,
+    where: str,
+    first_row: int = 0,
+) -> AnyArray:
+    """Scores (b, k) of a file, with ``PADDING`` where a row has no option.
+
+    Probabilities become logarithms: their padding is no zero that was rounded. Raises
+    DataError for other padding, and for rows of probabilities that do not sum to 1.
+    """
+    filled = without_padding(scores, n_options, kind, where, first_row)
+    if kind != "probs":
+        return filled
+    check_scores(filled, kind, where, first_row)
+    logs = log_probabilities(filled.astype(np.float64), n_options)
+    return without_padding(logs, n_options, "log_probs", where, first_row)
 
 
 def with_padding(scores: AnyArray, n_options: IntArray, kind: ScoreKind) -> AnyArray:

@@ -172,9 +172,11 @@ def _by_unit(
 
 
 def _check_parts(parts: Sequence[Part]) -> None:
-    for name in duplicates(part.name for part in parts):
+    twice = duplicates(part.name for part in parts)
+    if twice:
         raise UsageError(
-            f"--split names the group {name!r} twice; each group has a name of its own"
+            f"--split names the group {twice[0]!r} twice; each group has a name of its"
+            " own"
         )
     if sum(part.is_rest for part in parts) > 1:
         raise UsageError("--split: only one group can be the rest")

@@ -63,8 +63,8 @@ def chance_of_alike(
     """Bound for the chance that independent rows of one source are as much alike.
 
     first, second : counts as ``count_rows`` gives them. part_by_chance : proportion of
-    their variance that is left to chance; stratified sets have less. 1 where they are not as much
-    alike as a copy is.
+    their variance that is left to chance; stratified sets have less. 1 where they are
+    not as much alike as a copy is.
     """
     most_different = MOST_DIFFERENT * part_by_chance
     chance = 1.0
@@ -98,8 +98,8 @@ class _Split:
     def is_of_copy(self, most_different: float) -> bool:
         """True where the counts are as near to each other as those of a copy.
 
-        Both outcomes must be: the same scores with other labels are new rows. most_different
-        : largest sum of squares of a copy, in degrees of freedom.
+        Both outcomes must be: the same scores with other labels are new rows.
+        most_different : largest sum of squares of a copy, in degrees of freedom.
         """
         if self.distance > most_different * (len(self.both) - 1):
             return False
@@ -107,7 +107,7 @@ class _Split:
 
     @property
     def _cannot_tell(self) -> bool:
-        """True where even the most even split of so few rows would not be significant."""
+        """True where even the most even split of so few rows is not significant."""
         least = sum(
             many * float(square.squares.min()) for square, many in self._squares
         )

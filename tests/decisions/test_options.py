@@ -148,6 +148,20 @@ def test_padded_probabilities_are_read_too(run):
     assert value == pytest.approx(-np.log([0.5, 0.5, 0.9]).mean(), rel=1e-9)
 
 
+@pytest.mark.parametrize("words", [[], ["--group-by", "site"]], ids=str)
+def test_padded_probabilities_that_do_not_sum_to_1_are_refused(run, words):
+    """With a column by name the file is imported: its rows were divided by their sums."""
+    with h5py.File("half.h5", "w") as file:
+        file.attrs["columns"] = "options"
+        file["probs"] = np.array([[0.25, 0.25, 0.0], [0.1, 0.15, 0.25]])
+        file["labels"] = np.array([0, 2])
+        file["n_options"] = np.array([2, 3])
+        file["site"] = np.array([0, 1])
+    done = run("extract", "half.h5", *words, "-o", "out.h5")
+    assert done.code == 3
+    assert "sum to 0.5, expected 1" in done.err
+
+
 def test_multiple_choice_of_2_to_10_answers_is_one_bundle(run):
     rng = np.random.default_rng(0)
     rows = []

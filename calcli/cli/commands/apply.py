@@ -448,9 +448,10 @@ def _targets(args: ApplyArgs) -> list[Path]:
         if group:
             stem += "." + group.replace("/", ".")
         targets.append(folder / f"{stem}.{ending}")
-    for target in duplicates(targets):
+    written_twice = duplicates(targets)
+    if written_twice:
         raise UsageError(
-            f"two bundles would be written to {target}; apply them one by one"
+            f"two bundles would be written to {written_twice[0]}; apply them one by one"
         )
     names_file = names_format(folder) and not args.output.endswith("/")
     is_file = os.path.exists(folder) or names_file

@@ -256,10 +256,11 @@ def _targets_in_folder(
     Raises UsageError where two would have one name, or would overwrite an input.
     """
     targets = [output / f"{Path(file).stem}.h5" for file in files]
-    for target in duplicates(targets):
+    written_twice = duplicates(targets)
+    if written_twice:
         raise UsageError(
-            f"--inputs {args.inputs}: two of these files would be written to {target};"
-            " give them names"
+            f"--inputs {args.inputs}: two of these files would be written to"
+            f" {written_twice[0]}; give them names"
         )
     make_folder(output)
     for file in files:

@@ -5,8 +5,8 @@ import numpy as np
 from calcli.numerics import FloatArray
 
 LEAST_WEIGHT = 0.01  # below which a candidate is no member
-# EM starts at equal weights, and few steps keep the result near them. The more rows, the
-# less that is needed: one step for five rows, within these bounds.
+# EM starts at equal weights, and few steps keep the result near them. The more rows,
+# the less that is needed: one step for five rows, within these bounds.
 LEAST_STEPS = 200
 MOST_STEPS = 1000
 ROWS_PER_STEP = 5

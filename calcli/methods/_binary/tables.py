@@ -16,9 +16,10 @@ from calcli.numerics import TINY, FloatArray, overridable, sigmoid
 class Table(BinaryCalibrator):
     """Base of maps that are tables over the probability.
 
-    log_odds : log-odds of the knots, or of the inner edges, where calibration rows have
-    different log-odds beyond 27.6, whose probabilities tie (``numerics.TIE``) or round
-    to 1. The table is then over log-odds, with lines straight in them.
+    log_odds : of the knots, or of the inner edges, where the probabilities of
+    calibration rows are too near to 0 or 1 to tell them apart (log-odds beyond 27.6,
+    ``numerics.TIE``); the table is then over log-odds. None where it is over
+    probabilities.
     """
 
     _: KW_ONLY
@@ -59,7 +60,7 @@ class Steps(Table):
     ) -> None:
         """Raise DataError unless edges rise from 0 to 1 with one value per bin.
 
-        So must the log-odds of the edges.
+        Log-odds must rise too, and be those of the edges.
         """
         if len(edges) == len(values) == 0 and log_odds is None:
             return
@@ -95,7 +96,7 @@ class PiecewiseLinear(Table):
     ) -> None:
         """Raise DataError unless knots have rising scores and as many values.
 
-        So must the log-odds of the scores.
+        Log-odds must rise too, and be those of the scores.
         """
         if len(x) != len(y):
             raise DataError(
@@ -127,7 +128,7 @@ STEEP_UNIT = 2.0**512
 
 
 def line(p: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
-    """Draw straight lines between knots, constant beyond the ends.
+    """Interpolate linearly between knots, constant beyond the ends.
 
     Without knots it is the identity.
     """
