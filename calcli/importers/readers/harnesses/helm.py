@@ -5,18 +5,16 @@ from operator import itemgetter
 from calcli.errors import DataError
 from calcli.importers.formats import reader
 from calcli.importers.gold_choices import check_mark, only_one
-from calcli.importers.question_tables import table_of_questions
-from calcli.importers.questions import Choices, Question
-from calcli.importers.readers.harnesses.helm_letters import (
-    right_references,
-    with_result,
-)
-from calcli.importers.readers.harnesses.helm_stats import (
+from calcli.importers.helm_runs import (
     ALL_ZERO,
     EXACT_MATCH,
     Instance,
+    answered_requests,
     marks_beside,
+    right_references,
 )
+from calcli.importers.question_tables import table_of_questions
+from calcli.importers.questions import Choices, Question
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Record, Table
 
@@ -46,7 +44,7 @@ def read_helm(file: SourceFile) -> Table:
     the file are compared with every row.
     """
     requests_of: dict[Instance, Requests] = {}
-    for state in with_result(file):
+    for state in answered_requests(file):
         mode = state.get("request_mode") or "original"
         requests = requests_of.setdefault(Instance.of(state), {})
         requests[state["reference_index"], mode] = state

@@ -1,21 +1,21 @@
 """Runs of HELM in which the model answers with the letter of a reference."""
 
-from collections.abc import Sequence
 from math import exp
 from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
 from calcli.importers.gold_choices import check_mark
-from calcli.importers.outcomes import Outcome, table_of_outcomes
-from calcli.importers.readers.harnesses.helm_stats import (
+from calcli.importers.helm_runs import (
     EXACT_MATCH,
     MARKS_FILE,
     Instance,
+    answered_requests,
     marks_beside,
-    refuse_zeros,
+    refuse_all_certain,
+    right_references,
 )
-from calcli.importers.remarks import remark_left_out
+from calcli.importers.outcomes import Outcome, table_of_outcomes
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Record, Table
 
@@ -48,7 +48,7 @@ def read_helm_letters(file: SourceFile) -> Table:
     path = file.path
     marks = marks_beside(path)
     outcomes = []
-    for state in with_result(file):
+    for state in answered_requests(file):
         if not state.get("output_mapping"):
             method = (file.json.get("adapter_spec") or {}).get("method") or "its method"
             raise DataError(f"{path}: {method} has no choices; take {MARKS_FILE}")
@@ -57,7 +57,7 @@ def read_helm_letters(file: SourceFile) -> Table:
         where = f"{path}: instance {instance.id}"
         check_mark(where, EXACT_MATCH, marks.get(instance.id), outcome.is_right)
         outcomes.append(outcome)
-    refuse_zeros(path, outcomes)
+    refuse_all_certain(path, outcomes)
     return table_of_outcomes(path, "helm-letters", outcomes)
 
 
@@ -72,25 +72,3 @@ def _outcome(state: Record, instance: Instance) -> Outcome:
     is_right = text in right_texts
     confidence = exp(min(float(completion["logprob"]), 0.0))
     return Outcome(instance.id, instance.asked, confidence, is_right)
-
-
-def with_result(file: SourceFile) -> list[Record]:
-    """The requests of a run that have a result. Raises DataError if there is none."""
-    states = file.json["request_states"]
-    answered = [state for state in states if state.get("result")]
-    if not answered:
-        raise DataError(
-            f"{file.path}: has no request with a result; is the run complete?"
-        )
-    n_left_out = len(states) - len(answered)
-    remark_left_out(file.path.name, n_left_out, len(states), "requests have no result")
-    return answered
-
-
-def right_references(references: Sequence[Record]) -> list[int]:
-    """Places of the references that are tagged correct."""
-    places = []
-    for place, reference in enumerate(references):
-        if "correct" in (reference.get("tags") or []):
-            places.append(place)
-    return places
