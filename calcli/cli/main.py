@@ -5,6 +5,7 @@ Nothing heavy is imported before signals are caught: an interruption during an i
 must end as quietly as any other.
 """
 
+import atexit
 import codecs
 import errno
 import gc
@@ -71,6 +72,11 @@ def main() -> NoReturn:
     _forget_output()
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # only Python's own teardown is left
+    if _stopped_by:
+        # A signal can come between the opening of an HDF5 file and the line that would
+        # close it. HDF5 then closes the file after Python has gone, and crashes.
+        atexit._run_exitfuncs()
+        os._exit(code)
     gc.freeze()  # Python's teardown need not search for garbage: 40 ms of a small command
     sys.exit(code)
 

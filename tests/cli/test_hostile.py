@@ -759,6 +759,43 @@ def test_impatient_fingers_leave_no_half_file(tmp_path, number):
             assert left == set()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_an_open_file_has_its_name(good, tmp_path, number):
+    """The signal comes after HDF5 opened the file and before any line can close it."""
+    script = (
+        "import ctypes, os, sys\nimport h5py\nfrom calcli.cli.main import main\n"
+        "opened = h5py.File.__init__\n"
+        "def open_and_die(self, name, mode='r', **how):\n"
+        "    opened(self, name, mode, **how)\n"
+        "    if mode == 'w':\n"
+        "        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.id))\n"
+        f"        os.kill(os.getpid(), {int(number)})\n"
+        "h5py.File.__init__ = open_and_die\nmain()\n"
+    )
+    assert process("fit", "-m", "ts", "good.h5", "-q", cwd=tmp_path).code == 0
+    there = set(os.listdir(tmp_path))
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            script,
+            "apply",
+            "good.ts.json",
+            "good.h5",
+            "-o",
+            "o.h5",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 128 + number
+    said = "interrupted" if number == signal.SIGINT else "stopped by SIGTERM"
+    assert done.stderr == f"calcli: {said}\n"
+    assert set(os.listdir(tmp_path)) == there
+
+
 def test_artifacts_and_bundles_in_each_others_place(run, good, tmp_path):
     run("fit", "-m", "ts", "good.h5")
     assert "is an HDF5 file" in run("apply", "good.h5", "good.h5", "-o", "o.h5").line
