@@ -3,7 +3,8 @@
 1. rows that are objects become columns (``records``), and so do cells that are objects
    in print (``printed_objects``);
 2. rows with different numbers of scores become a table for each number (``choices``);
-3. columns that belong together become one array (``families``).
+3. columns that belong together become one array (``families``);
+4. scores that are padded where a row has fewer options say so (``padded_options``).
 
 A new layout of files that no reader should know is a step here.
 """
@@ -15,6 +16,7 @@ from calcli.importers.families import with_families
 from calcli.importers.headerless import headerless
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import role_of
+from calcli.importers.padded_options import with_proven_options
 from calcli.importers.printed_objects import with_printed_objects
 from calcli.importers.records import with_columns
 from calcli.importers.table import Column, Table, constant
@@ -22,6 +24,13 @@ from calcli.importers.table import Column, Table, constant
 
 def arranged(table: Table, request: ImportRequest) -> Table:
     """Make the arrays of a table. Raises DataError, UsageError."""
+    table = _with_arrays(table, request)
+    # In HDF5 an attribute says that columns are options.
+    return table if table.format == "hdf5" else with_proven_options(table)
+
+
+def _with_arrays(table: Table, request: ImportRequest) -> Table:
+    """The table, with columns that belong together as arrays."""
     if table.records:
         table = with_columns(table, request)
     if table.n_rows is None:

@@ -13,10 +13,11 @@ from calcli.block import PADDING
 from calcli.errors import UsageError
 from calcli.importers.array_names import parse_name
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.padded_options import attributes_of_options
 from calcli.importers.ragged import Parts
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, Table
-from calcli.io.option_columns import OPTIONS, is_padding, log_probabilities
+from calcli.io.option_columns import is_padding, log_probabilities
 from calcli.numerics import IntArray
 
 ROUNDED = 0.06
@@ -90,8 +91,9 @@ def _padded(column: Column, values: Parts) -> Column:
         if parse_name(name).kind == "probs":
             name = "log_probs"
     scores[padding] = PADDING
-    attributes = {**column.attributes, OPTIONS: True}
-    return replace(column.having(scores), name=name, attributes=attributes)
+    return replace(
+        column.having(scores), name=name, attributes=attributes_of_options(column)
+    )
 
 
 def _numbers_of_scores(columns: Columns, request: ImportRequest) -> IntArray:

@@ -14,6 +14,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.label_search import Label, LabelSearch, extra_of
 from calcli.importers.names import ARRAY_ROLES, may_be_scores
 from calcli.importers.obvious_scores import with_obvious_names
+from calcli.importers.padded_options import under_names_in_memory
 from calcli.importers.reading import Reading
 from calcli.importers.score_refusals import (
     refuse_detections,
@@ -37,6 +38,7 @@ def propose(arrays: Arrays, request: ImportRequest, where: str) -> list[Reading]
     refuse_lone_confidence(arrays, request, where)
     refuse_detections(arrays, request, where)
     are_named = bool(request.scores)
+    request = under_names_in_memory(request, arrays.columns)
     request = with_obvious_names(arrays, request, where)
     refuse_outcomes_as_labels(request, where)
     scores = proven_scores(arrays, request, where)

@@ -50,7 +50,8 @@ class Column:
         name is none of the file's; ``first_number``, 1 where their names count from 1;
         ``option``, how an option lists them, "" where one does; ``by_label``, words of
         a label name them; ``is_complete``, and text around these words. Of scores:
-        ``options``, their columns are options of the row; ``ordered``, levels.
+        ``options``, their columns are options of the row; ``name_in_file``, of options
+        that became logarithms; ``ordered``, levels.
     written : returns the cells of a column as the file has them, None for an empty
         one, where the array may have lost their text: it has 7 for 007. None: the
         array says it.

@@ -53,6 +53,12 @@ def check_n_options(values: AnyArray, n: int, k: int, where: str) -> IntArray:
     return values.astype(np.int64)
 
 
+def is_padded(scores: AnyArray, n_options: IntArray, kind: ScoreKind) -> bool:
+    """True if rows (b, k) have the padding of files after their options."""
+    padding = is_padding(n_options, scores.shape[1])
+    return bool((scores[padding] == _padding_in_files(kind)).all())
+
+
 def without_padding(
     scores: AnyArray, n_options: IntArray, kind: ScoreKind, where: str, first_row: int
 ) -> AnyArray:

@@ -247,18 +247,10 @@ def test_applying_writes_options_again(run, kind):
     assert nlls(written)[0] == pytest.approx(nlls(calibrated)[1], rel=1e-9)
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "npz"])
-def test_other_formats_hold_padded_probabilities(run, ending):
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "npz", "parquet"])
+def test_other_formats_hold_no_padded_logits(run, ending):
     run("extract", "log.jsonl", "-o", "d.h5")
     run("fit", "d.h5:tool", "-m", "ts", "-o", "ts.json")
-    out = f"out.{ending}"
-    assert run("apply", "ts.json", "d.h5:tool", "-o", out).code == 0
-    assert run("extract", out, "-o", "again.h5").code == 0
-    with h5py.File("d.h5") as file:
-        sizes = file["tool/n_options"][:]
-    with h5py.File("again.h5") as file:
-        scores = file["probs"][:]
-    assert (scores[np.arange(scores.shape[1]) >= sizes[:, None]] == 0).all()
     refused = run(
         "apply", "ts.json", "d.h5:tool", "--as", "logits", "-o", f"l.{ending}"
     )
@@ -383,3 +375,50 @@ def test_scores_in_float16_are_read(run, kind):
         (value,) = nlls(run("evaluate", name, "-m", "nll", "--json"))
         # Half a step of float16 below 1.4 is 0.0005.
         assert value == pytest.approx(-np.log([0.5, 0.5, 0.75]).mean(), abs=5e-4)
+
+
+PADDED_FORMATS = ["csv", "jsonl", "npz", "parquet"]
+
+
+def calibrated_options(run, form):
+    """Name of a file of calibrated options, and of the bundle that it equals."""
+    run("extract", "log.jsonl", "-o", "d.h5", "-q")
+    assert run("fit", "d.h5:tool", "-m", "ts", "-o", "ts.json", "-q").code == 0
+    for ending in ("h5", form):
+        assert run("apply", "ts.json", "d.h5:tool", "-o", f"c.{ending}", "-q").code == 0
+    return f"c.{form}"
+
+
+@pytest.mark.parametrize("form", PADDED_FORMATS)
+def test_options_written_as_a_table_are_read_again_as_options(run, form):
+    name = calibrated_options(run, form)
+    assert run("extract", name, "-o", "again.h5", "-q").code == 0
+    with h5py.File("c.h5") as bundle, h5py.File("again.h5") as again:
+        assert again.attrs["columns"] == "options"
+        np.testing.assert_array_equal(again["n_options"], bundle["n_options"])
+        # Probabilities of files are read as their logarithms, which are normalised.
+        probabilities = np.exp(again["log_probs"][:])
+        np.testing.assert_allclose(probabilities, bundle["probs"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", PADDED_FORMATS)
+def test_probabilities_of_options_may_be_named(run, form):
+    name = calibrated_options(run, form)
+    done = run("evaluate", name, "--scores", "probs", "--json", "-q")
+    assert done.code == 0, done.err
+    assert nlls(done) == nlls(run("evaluate", "c.h5", "--json", "-q"))
+
+
+def test_a_column_that_does_not_count_the_options_leaves_classes(run):
+    rng = np.random.default_rng(5)
+    np.savez(
+        "classes.npz",
+        probs=rng.dirichlet(np.ones(3), 90),
+        labels=rng.integers(0, 3, 90),
+        n_options=rng.integers(2, 4, 90),
+    )
+    done = run("extract", "classes.npz", "-o", "classes.h5")
+    assert done.code == 0, done.err
+    assert "columns not used: n_options" in done.err
+    with h5py.File("classes.h5") as file:
+        assert "columns" not in file.attrs
