@@ -106,6 +106,9 @@ def method(name: str) -> type[Calibrator]:
 BY_GROUP = "-by"
 """Ending of the names of methods that fit a map for every group."""
 
+BY = "by"
+"""Option of these methods: the column of groups."""
+
 
 def is_by_group(name: str) -> bool:
     """True if a method, or a stage of a composition, fits a map for every group."""
@@ -132,6 +135,18 @@ def by_group(name: str) -> str:
 def without_group(name: str) -> str:
     """Name of the method whose maps another one fits for every group; else the same."""
     return name.removesuffix(BY_GROUP)
+
+
+def with_group_column(
+    name: str, settings: Mapping[str, str], column: str
+) -> dict[str, str]:
+    """Settings in which maps by group are by this column, if they say none.
+
+    column : that of the groups of the rows; "" leaves the method's default.
+    """
+    if not column or not is_by_group(name):
+        return dict(settings)
+    return {BY: column, **settings}
 
 
 def with_predictions_kept(name: str, options: Options) -> tuple[str, Options]:
@@ -264,9 +279,13 @@ def default_method(rows: Rows, by: bool = False) -> str:
     return "ts"
 
 
-def spelled(text: str) -> str:
-    """Canonical spelling of a method with its options, as tables name it."""
+def spelled(text: str, column: str = "") -> str:
+    """Canonical spelling of a method with its options, as tables name it.
+
+    column : as of ``with_group_column``.
+    """
     name, settings = split_method(text)
+    settings = with_group_column(name, settings, column)
     if not settings:
         return name
     words = [f"{key}={value}" for key, value in settings.items()]

@@ -98,6 +98,7 @@ def opened(
                 f"{rows.name}: holds confidences, which have no NLL of the label; use"
                 " fit --method all"
             )
+        _carry_columns(args, rows)
         if args.test is None:
             with same_rows(args) as other:
                 folds = folds_of(rows, Context(args.seed), args.folds, other)
@@ -111,6 +112,7 @@ def opened(
         names = [f"{split_where(bundle)[0]}:{args.test}" for bundle in bundles]
         names = list(dict.fromkeys(names))
         with open_data(names, **args.opening) as held_out:
+            _carry_columns(args, held_out)
             if _places(held_out) & _places(rows):
                 raise DataError(
                     f"{rows.name}: would be fitted to and scored; name other rows with"
@@ -128,6 +130,14 @@ def opened(
                 )
             fold = (rows, held_out, np.arange(held_out.n))
             yield board.OpenedFolds(rows, held_out, [fold])
+
+
+def _carry_columns(args: "CompareArgs", rows: DataSet) -> None:
+    """Attach the columns that methods by group need. Raises DataError without one."""
+    for column in board.columns_of_methods(
+        args.methods, args.baseline, args.group_column
+    ):
+        rows.carry(column)
 
 
 @contextmanager

@@ -16,7 +16,13 @@ from calcli.cli.render import TEXTS, Table, print_json, print_made, print_table
 from calcli.errors import UsageError, check_choice
 from calcli.importers.open_any_file import expand
 from calcli.io.locate import CALIBRATION as CALIBRATION
-from calcli.io.locate import Layout, absolute, bundle_names, note_bundles
+from calcli.io.locate import (
+    Layout,
+    absolute,
+    bundle_names,
+    columns_joined,
+    note_bundles,
+)
 from calcli.metrics.settings import MetricSettings
 from calcli.records import cached_property
 from calcli.registry import method_names
@@ -192,6 +198,7 @@ class Columns:
             rich_help_panel="Columns",
         ),
     ] = None
+
     sample_weight: Annotated[
         str | None,
         typer.Option(
@@ -221,6 +228,12 @@ class Columns:
             rich_help_panel="Columns",
         ),
     ] = None
+
+    @property
+    def group_column(self) -> str:
+        """Name of the column of ``--group-by``, or of several's intersections."""
+        named = [name for name in self.group_by or () if name != "none"]
+        return columns_joined(named)
 
 
 @dataclass(frozen=True, kw_only=True)

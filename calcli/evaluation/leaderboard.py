@@ -62,12 +62,12 @@ FIRST_OF_TWO = 34  # of two classes
 
 
 def entrants(
-    asked: str | None, rows: Rows, thorough: bool
+    asked: str | None, rows: Rows, thorough: bool, group_column: str = ""
 ) -> tuple[list[str], dict[str, str]]:
     """Names of the methods to score, the uncalibrated scores first, and reasons for
     omitted ones. asked : a list with commas, in which ``all`` is every applicable
-    method; None for those that ``calcli methods`` lists first and that fit fast. Raises
-    UsageError for unknown names.
+    method; None for those that ``calcli methods`` lists first and that fit fast.
+    group_column : for methods by group that name none. Raises UsageError for unknown names.
     """
     if asked is not None and not split_list(asked):
         raise UsageError(
@@ -78,27 +78,42 @@ def entrants(
     if asked is None:
         last = FIRST_OF_TWO if rows.k == 2 else FIRST
         names += [name for name in fit if method(name).list_order < last]
-        return names, {}
+        return [title_of(name, group_column) for name in names], {}
     takes_all = False
     for text in split_list(asked):
         if text.lower() == "all":
             takes_all = True
-            names += fit
+            names += [title_of(name, group_column) for name in fit]
         else:
-            names.append(title_of(text))
+            names.append(title_of(text, group_column))
     if not takes_all:
         left_out = {}
     return list(dict.fromkeys(names)), left_out
 
 
-def title_of(text: str) -> str:
+def title_of(text: str, group_column: str = "") -> str:
     """Name of a method with its options in the leaderboard.
 
-    Raises UsageError for an unknown one.
+    group_column : as of ``entrants``. Raises UsageError for an unknown one.
     """
     if parse_method(text)[0] == "identity":
         return UNCALIBRATED
-    return spelled(text)
+    return spelled(text, group_column)
+
+
+def columns_of_methods(
+    asked: str | None, baseline: str | None, group_column: str
+) -> list[str]:
+    """Columns that the methods need beside scores and labels.
+
+    asked, group_column : as of ``entrants``. baseline : a method, or None.
+    """
+    needed = [group_column] if group_column else []
+    for text in split_list(f"{asked or ''},{baseline or ''}"):
+        if text.lower() != "all":
+            name, options = parse_method(spelled(text, group_column))
+            needed += method(name).columns_to_fit(options)
+    return list(dict.fromkeys(needed))
 
 
 def applicable(rows: Rows, thorough: bool) -> tuple[list[str], dict[str, str]]:
@@ -272,13 +287,15 @@ class HeldOut:
 
 
 def digest_of(rows: DataSet) -> str:
-    """Hash of rows already read once, including weights, units, predictions and
-    transforms that a comparison uses.
+    """Hash of rows already read once, including weights, units, predictions, groups
+    and transforms that a comparison uses.
     """
     digest = sha256()
     units = rows.units()
     unit = None if units is None else units.code
     columns = {"w": rows.weights(), "unit": unit, "p": rows.column("prediction")}
+    for name, groups in rows.columns.items():
+        columns[f"by {name}"] = np.array(groups.names)[groups.code]
     has_more = False
     for name, column in columns.items():
         if column is not None:
@@ -387,12 +404,12 @@ def comparison(
     return output.to_dict()
 
 
-def baseline_of(asked: str | None, names: Sequence[str]) -> str:
+def baseline_of(asked: str | None, names: Sequence[str], group_column: str = "") -> str:
     """Baseline of the differences: as asked, else ``ts`` if it takes part, else the
-    uncalibrated scores.
+    uncalibrated scores. group_column : as of ``entrants``.
     """
     if asked:
-        return title_of(asked)
+        return title_of(asked, group_column)
     if "ts" in names:
         return "ts"
     return UNCALIBRATED

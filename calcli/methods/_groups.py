@@ -48,7 +48,10 @@ class ByOptions(Options, frozen=True):
         str,
         Meta(
             min_length=1,
-            description="column with the group of every row, or prediction",
+            description=(
+                "column with the group of every row (that of --group-by, if given), or"
+                " prediction"
+            ),
         ),
     ] = PREDICTION
     tau: Annotated[

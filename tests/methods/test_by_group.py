@@ -298,6 +298,60 @@ def test_every_command_takes_it(folder, run):
     assert "prediction does not combine with columns of groups" in mixed.line
 
 
+@pytest.mark.parametrize("command", ["fit", "run"])
+def test_methods_by_group_take_the_column_of_group_by(folder, run, command):
+    words = [command, "cal.h5", "-m", "ts-by", "--group-by", "site"]
+    output = ["-o", "by.json"] if command == "fit" else ["-o", "out"]
+    done = run(*words, *output)
+    assert done.code == 0, done.err
+    path = folder / ("by.json" if command == "fit" else "out/cal.ts-by.json")
+    artifact = json.loads(path.read_text())
+    assert artifact["options"]["by"] == "site"
+    assert run("fit", "cal.h5", "--by", "site", "-o", "named.json").code == 0
+    named = json.loads((folder / "named.json").read_text())
+    assert artifact["params"] == named["params"]
+
+
+@pytest.mark.parametrize(
+    "words", [["ts-by(by=prediction)"], ["ts-by", "--set", "by=prediction"]]
+)
+def test_a_column_that_is_named_goes_before_that_of_group_by(folder, run, words):
+    done = run("fit", "cal.h5", "--group-by", "site", "-o", "by.json", "-m", *words)
+    assert done.code == 0, done.err
+    options = json.loads((folder / "by.json").read_text())["options"]
+    assert options.get("by", "prediction") == "prediction"
+
+
+def test_comparing_takes_maps_by_a_column(folder, run):
+    by_site = "ts-by(by=site)"
+    named = run("compare", "cal.h5", "--methods", f"ts,{by_site}", "--json")
+    assert named.code == 0, named.err
+    methods = [result["method"] for result in json.loads(named.out)["results"]]
+    assert by_site in methods
+    for words in (
+        ["--methods", "ts,ts-by", "--group-by", "site"],
+        ["--methods", "ts", "--baseline", "ts-by", "--group-by", "site"],
+    ):
+        done = run("compare", "cal.h5", *words, "--json")
+        assert done.code == 0, done.err
+        results = json.loads(done.out)["results"]
+        values = {each["method"]: each["metrics"]["nll"]["value"] for each in results}
+        assert values[by_site] < values["ts"]
+    refused = run("compare", "none.h5", "--methods", by_site)
+    assert refused.code == 3
+    assert "name it with --group-by site" in refused.line
+
+
+def test_results_of_a_comparison_by_another_column_are_not_taken_over(folder, run):
+    words = ["compare", "--methods", "ts-by(by=site)", "-o", "r.json"]
+    assert run(*words, "cal.h5").code == 0
+    with h5py.File("cal.h5", "r+") as file:
+        file["site"][...] = file["site"][()][::-1]
+    done = run(*words, "cal.h5")
+    assert "cal.h5" in done.err
+    assert "results are there already" not in done.err
+
+
 def test_a_calibrator_by_the_intersections_of_two_columns(folder, run, tmp_path):
     done = run("fit", "--by", "site", "--by", "clinic", "cal.h5", "-o", "both.json")
     assert done.code == 0, done.err

@@ -294,11 +294,15 @@ class _Work:
                     for _ in rows.blocks():
                         pass  # a complete pass checks every row and computes the hash
                     self.command.caveats(rows)
-                names, left_out = board.entrants(asked, scene.rows, args.thorough)
+                names, left_out = board.entrants(
+                    asked, scene.rows, args.thorough, args.group_column
+                )
                 for method, reason in left_out.items():
                     self.command.say(f"{scene.rows.name}: {method}: left out, {reason}")
                 if other is None:
-                    self.baseline = board.baseline_of(args.baseline, names)
+                    self.baseline = board.baseline_of(
+                        args.baseline, names, args.group_column
+                    )
                     self._enter(bundles, scene, [self.baseline, *names])
                 else:
                     against = self._other_model(other, scene, names)

@@ -57,6 +57,7 @@ from calcli.registry import (
     parse_options,
     settings_of,
     split_method,
+    with_group_column,
     without_group,
 )
 from calcli.rows import classes
@@ -170,10 +171,20 @@ class FitArgs(o.MethodOptions, o.ReadingSeveral, o.WorkerOptions, o.OutputOption
                 object.__setattr__(self, "group_by", self.by)
         if name.lower() == "all":
             name = "all"
+        elif self.by is None:
+            settings = self._with_columns(name, settings)
         object.__setattr__(self, "method", name)
         texts = [f"{key}={value}" for key, value in settings.items()]
         object.__setattr__(self, "set_", [*texts, *(self.set_ or ())])
         self._refuse_contradictions()
+
+    def _with_columns(self, name: str, settings: dict[str, str]) -> dict[str, str]:
+        """Settings in which maps by group are by the columns of ``--group-by``."""
+        named = settings_of(self.set_ or (), "--set: ")
+        by_columns = with_group_column(name, {**settings, **named}, self.group_column)
+        for option in named:
+            by_columns.pop(option)
+        return by_columns
 
     def _refuse_contradictions(self) -> None:
         """Raise UsageError for options that exclude each other."""
