@@ -4,27 +4,32 @@
    in print (``printed_objects``);
 2. rows with different numbers of scores become a table for each number (``choices``);
 3. columns that belong together become one array (``families``);
-4. scores that are padded where a row has fewer options say so (``padded_options``).
+4. in columns of names NA is a name (``with_names_like_blanks``);
+5. scores that are padded where a row has fewer options say so (``padded_options``).
 
 A new layout of files that no reader should know is a step here.
 """
 
 from dataclasses import replace
+from itertools import chain
 
+from calcli.importers.array_names import parse_name
 from calcli.importers.choices import by_number_of_choices
 from calcli.importers.families import with_families
 from calcli.importers.headerless import headerless
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.names import role_of
+from calcli.importers.names import ROLES_OF_NAMES, role_of
 from calcli.importers.padded_options import with_proven_options
 from calcli.importers.printed_objects import with_printed_objects
 from calcli.importers.records import with_columns
 from calcli.importers.table import Column, Table, constant
+from calcli.importers.text_cells import with_names_like_blanks
 
 
 def arranged(table: Table, request: ImportRequest) -> Table:
     """Make the arrays of a table. Raises DataError, UsageError."""
     table = _with_arrays(table, request)
+    table = _with_names_of_rows(table, request)
     # In HDF5 an attribute says that columns are options.
     return table if table.format == "hdf5" else with_proven_options(table)
 
@@ -41,6 +46,18 @@ def _with_arrays(table: Table, request: ImportRequest) -> Table:
     table = by_number_of_choices(table, request)
     table = with_families(table, request)
     return _with_declared_names(table, request)
+
+
+def _with_names_of_rows(table: Table, request: ImportRequest) -> Table:
+    """The table, with ids, groups and units as names."""
+    columns = dict(table.columns)
+    by_name = set(ROLES_OF_NAMES) - request.named.keys()
+    named = set(chain.from_iterable(request.named.values()))
+    for path, column in table.columns.items():
+        name = parse_name(path)
+        if name.role in by_name or not named.isdisjoint({path, name.core}):
+            columns[path] = with_names_like_blanks(column)
+    return replace(table, columns=columns)
 
 
 def _with_declared_names(table: Table, request: ImportRequest) -> Table:

@@ -78,7 +78,10 @@ def find_families(
     families = [*named, *_numbered_families(names, free, rest)]
     left_over = Family(LEFT_OVER, rest, "left over")
     if not request.scores:
-        families = _with_families_of_labels(columns, families, left_over, free, is_ours)
+        labels = dict(columns)
+        if request.gold_answers is not None:
+            labels.setdefault(request.gold_answers.name, request.gold_answers)
+        families = _with_families_of_labels(labels, families, left_over, free, is_ours)
     elif len(rest) > 1:
         families.append(left_over)
     return [*families, *proven, *listed]
@@ -93,7 +96,8 @@ def _with_families_of_labels(
 ) -> list[Family]:
     """The families with the names that labels give them, and those of labels alone.
 
-    left_over : it comes last, if it has several columns. free : all that may be scores.
+    columns : those of the table, and labels of another file. left_over : it comes last,
+    if it has several columns. free : all that may be scores.
     """
     rest = left_over.columns
     of_words = _families_of_classes(columns, rest)

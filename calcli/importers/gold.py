@@ -37,7 +37,7 @@ def add_gold(columns: Columns, table: Table, request: ImportRequest) -> Joined:
     column of labels. Raises UsageError for ambiguous columns, DataError for rows
     without a label.
     """
-    name = _column_of_answers(table, request)
+    name = column_of_answers(table, request)
     own_name = {name: GOLD}
     labels = tuple(own_name.get(label, label) for label in request.labels)
     if not labels and not request.confidence:
@@ -80,7 +80,7 @@ def _with_words_of_classes(answers: Column, columns: Columns) -> Column:
     return answers
 
 
-def _column_of_answers(table: Table, request: ImportRequest) -> str:
+def column_of_answers(table: Table, request: ImportRequest) -> str:
     """The column of right answers: by the user, by its name, or the only one."""
     by_user = []
     by_role = []

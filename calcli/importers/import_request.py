@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli.errors import check_choice
+from calcli.importers.table import Column
 from calcli.io.locate import ByName
 
 NORMALIZE = ("none", "sum", "chars", "bytes", "mutual")
@@ -55,7 +56,8 @@ class ImportRequest(ImportOptions):
 
     kind : of all scores. groups : parts of the source to import. carry : keep unused
     columns of words and ids (see ``looks.goes_along``). no_labels : labels may be
-    missing. seed : of random draws. typed : the whole command, as word groups of
+    missing. seed : of random draws. gold_answers : the column of labels in the file of
+    ``--gold``, whose words may name columns of scores. typed : the whole command, as word groups of
     ``calcli.settings.command_words``, for advice in messages.
     """
 
@@ -67,6 +69,7 @@ class ImportRequest(ImportOptions):
     carry: bool = False
     no_labels: bool = False
     seed: int = 0
+    gold_answers: Column | None = None
     typed: tuple[tuple[str, ...], ...] = ()
 
     @property

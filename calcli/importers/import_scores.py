@@ -7,7 +7,7 @@ Files are resolved (``sources``) and read as tables of arrays (``formats``), joi
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -33,7 +33,7 @@ from calcli.importers.decision_logs import (
     write_log,
 )
 from calcli.importers.formats import open_table
-from calcli.importers.gold import add_gold, align_labels
+from calcli.importers.gold import add_gold, align_labels, column_of_answers
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.join import join_tables, remark_shards
 from calcli.importers.missing import without_missing
@@ -224,10 +224,15 @@ def _read(
     where = ", ".join(map(str, paths))
     folders = list(filter(Path.is_dir, paths))
     units = files_of_units(settled.files, folders, request)
+    score_files = list(settled.files)
+    gold = None
+    if request.gold is not None and request.votes is None:
+        gold = _gold_table(stack, settled, request)
+        request = _with_gold_answers(request, gold)
     tables = [units] if units is not None else []
     if units is None:
-        tables = [open_table(path, stack, request) for path in settled.files]
-    hashes = _hashes(tables, settled.files, units is not None)
+        tables = [open_table(path, stack, request) for path in score_files]
+    hashes = _hashes(tables, score_files, units is not None)
     _refuse_unread(request, tables)
     if request.join:
         joined = join_tables(tables, request)
@@ -235,10 +240,9 @@ def _read(
     else:
         columns = unite(tables, [] if units else settled.folders)
         remark_shards(tables)
-    if request.gold is not None and not _is_column(request, columns):
-        settle_sources([Path(request.gold)], stack, settled)
-        gold_request = ImportRequest(labels=request.labels)
-        gold = open_table(settled.files[-1], stack, gold_request)
+    if gold is None and request.gold is not None and not _is_column(request, columns):
+        gold = _gold_table(stack, settled, request)
+    if gold is not None:
         tables.append(gold)
         hashes.append(file_sha256(gold.file))
         joined = add_gold(columns, gold, request)
@@ -259,6 +263,20 @@ def _read(
             {"name": table.file.name, "format": table.format, "sha256": digest}
         )
     return Source(where, Arrays(columns), request, replaced, files)
+
+
+def _gold_table(stack: ExitStack, settled: Sources, request: ImportRequest) -> Table:
+    """Open the file of ``--gold``."""
+    settle_sources([Path(str(request.gold))], stack, settled)
+    return open_table(settled.files[-1], stack, ImportRequest(labels=request.labels))
+
+
+def _with_gold_answers(request: ImportRequest, gold: Table) -> ImportRequest:
+    """The request with the labels of the gold file, by which classes may be named."""
+    with suppress(UsageError):  # raised where the gold is added
+        answers = gold.columns[column_of_answers(gold, request)]
+        return replace(request, gold_answers=answers)
+    return request
 
 
 def _is_column(request: ImportRequest, columns: Columns) -> bool:

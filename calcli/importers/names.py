@@ -200,6 +200,9 @@ ROLE_OF_WORD = _role_by_word(ARRAY_ROLES)
 COLUMNS = ("ids", "weights", "group", "unit")
 """Columns that bundles keep, which options may name."""
 
+ROLES_OF_NAMES = ("ids", "group", "unit")
+"""Columns whose cells are names of rows, or of what rows belong to."""
+
 PER_ROW = frozenset({"labels", *COLUMNS, "split", "calibrated_by"})
 
 NUMBERED = re.compile(r"(?P<stem>.*?[^\d\W]?)[\W_]*(?P<number>\d+)\W*")

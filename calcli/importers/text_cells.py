@@ -100,6 +100,35 @@ def words_of(is_ours: bool) -> frozenset[str]:
     return BLANKS if is_ours else frozenset()
 
 
+NAMES_LIKE_BLANKS = frozenset({"NA", "N/A", "n/a", "None"})
+"""Texts of missing values that are names too: Namibia, not applicable, no treatment."""
+
+
+def with_names_like_blanks(column: Column) -> Column:
+    """A column of names in which NA and the like are names, as the others are words.
+
+    Any other column unchanged: among numbers NA is a missing value.
+    """
+    if column.cells != "text" or column.written is None:
+        return column
+    texts = map(str.strip, map(str, column.get().tolist()))
+    blank_names = set()
+    for text, cell in zip(texts, column.written(), strict=True):
+        if cell is None and text in NAMES_LIKE_BLANKS:
+            blank_names.add(text)
+    if not blank_names:
+        return column
+    listing = " and ".join(sorted(blank_names))
+    is_one = len(blank_names) == 1
+    are_names = "is a name" if is_one else "are names"
+    missing = "no missing value" if is_one else "no missing values"
+    remark(
+        f"{column.file.name}: {listing} in {column.name} {are_names}, as other cells"
+        f" are words, and {missing}"
+    )
+    return with_blank_words(column, blank_names)
+
+
 def with_blank_words(column: Column, blank_words: Collection[str]) -> Column:
     """A column of texts in which these, NA, None and the like, are words."""
     texts = column.get().tolist()

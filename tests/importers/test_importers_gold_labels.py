@@ -318,7 +318,14 @@ def test_one_hot_labels_in_columns_of_their_own(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "classes", [["NA", "DE", "FR", "None"], ["007", "DE", "010", "FR"]], ids=str
+    "classes",
+    [
+        ["NA", "DE", "FR", "None"],
+        ["007", "DE", "010", "FR"],
+        ["007", "010", "020", "100"],
+        ["101", "205", "310", "1000"],
+    ],
+    ids=str,
 )
 def test_answers_that_read_as_something_else_are_the_classes_of_these_names(
     tmp_path, classes

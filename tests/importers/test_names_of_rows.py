@@ -156,6 +156,42 @@ def test_a_gap_is_refused_with_its_row_or_left_out(ending, tmp_path, out):
         assert texts(imported[role]) == [str(i // 2) for i in range(N) if i != 5]
 
 
+COUNTRIES = ["DE", "NA", "None", "FR", "N/A"]
+
+
+@pytest.mark.parametrize("role", ["unit", "group", "ids"])
+def test_na_among_words_is_a_name_in_every_format(role, ending, tmp_path, out):
+    """NA is the code of Namibia; in formats of typed cells it always was a name."""
+    cells = [f"{COUNTRIES[i % 5]}" for i in range(N)]
+    if role == "ids":
+        cells = ["NA", *(f"w{i}" for i in range(1, N))]
+    imported = bring(write(tmp_path / f"a.{ending}", {role: cells}), out)
+    assert texts(imported[role]) == cells
+    if ending == "csv":
+        listing = "NA in ids is a name" if role == "ids" else "N/A and NA and None in"
+        assert listing in imported["notes"]
+
+
+@pytest.mark.parametrize("role", ["unit", "group", "ids"])
+def test_na_among_numbers_is_a_missing_value(role, tmp_path, out):
+    cells = ["NA" if i == 5 else str(i) for i in range(N)]
+    path = write(tmp_path / "a.csv", {role: cells})
+    with pytest.raises(DataError, match="row 5 is empty"):
+        bring(path, out)
+    assert len(bring(path, out, drop_missing=True)[role]) == N - 1
+
+
+def test_na_in_a_named_column_of_groups_is_a_group(run, tmp_path):
+    cells = [COUNTRIES[i % 2] for i in range(N)]
+    write(tmp_path / "a.csv", {"country": cells})
+    words = ["evaluate", "a.csv", "--group-by", "country"]
+    done = run(*words, "--json")
+    assert done.code == 0, done.err
+    (result,) = json.loads(done.out)["results"]
+    sizes = {group["group"]: group["n"] for group in result["per_group"]}
+    assert sizes == {"DE": 30, "NA": 30}
+
+
 def test_a_gap_in_a_column_that_nobody_uses_is_no_fault(ending, run, tmp_path):
     cells = [None if i == 3 else f"w{i}" for i in range(N)]
     if ending in ("h5", "npz"):
