@@ -18,9 +18,10 @@ from calcli.methods.compared.identity import Identity
 from calcli.metrics.collect import CALIBRATED, reduced, summarise
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.warnings import data_warnings, zero_warnings
-from calcli.numerics import FloatArray, row_weights
+from calcli.numerics import FloatArray, IntArray, row_weights
 from calcli.registry import is_by_group, method, without_group
 from calcli.rows import Rows
+from calcli.statistics.class_ranking import ClassRanking
 from calcli.statistics.intervals import mean_of, t_p_value
 from calcli.statistics.p_values import p_text
 from calcli.statistics.paired import PairedSums, fair_signs
@@ -105,6 +106,7 @@ def judged_fit(
             status = "degenerate"
     warnings = [
         *calibration_data_warnings(source, fitted.before, fitted.calibrator.laws),
+        *_accuracy_of_chance(fitted),
         *fitted.result.warnings,
         *idle(fitted.name, context),
         *context.notes,
@@ -133,14 +135,6 @@ def calibration_data_warnings(rows: DataSet, before: Summary, laws: Laws) -> lis
     """Warnings about the calibration data, and about the method on them."""
     classes = int((before.label_counts > 0).sum()) if rows.k > 1 else None
     warnings = [*rows.caveats, *data_warnings(before.n, classes, before.spread)]
-    accuracy = before.correct / before.weight
-    chance = 1.0 / rows.k
-    standard_error = np.sqrt(chance * (1.0 - chance) / before.n)
-    if rows.k > 1 and accuracy + BELOW_CHANCE * standard_error < chance:
-        warnings.append(
-            f"accuracy {accuracy:.4f} is below chance ({chance:.4f}): do labels and"
-            " scores belong to the same rows and the same order of classes?"
-        )
     absent = np.flatnonzero(before.label_counts == 0)
     if len(absent):
         have = "has" if len(absent) == 1 else "have"
@@ -151,6 +145,60 @@ def calibration_data_warnings(rows: DataSet, before: Summary, laws: Laws) -> lis
     if before.weighted and not laws.weights:
         warnings.append("the bundle has sample weights, which this method does not use")
     return warnings
+
+
+# ---- labels that may be of other rows or classes
+
+
+def _accuracy_of_chance(fitted: FittedRows) -> list[str]:
+    """Warning where the accuracy is below that of guesses."""
+    before = fitted.before
+    k = fitted.rows.k
+    if k < 2:
+        return []
+    accuracy = before.correct / before.weight
+    chance = 1.0 / k
+    standard_error = np.sqrt(chance * (1.0 - chance) / before.n)
+    if accuracy + BELOW_CHANCE * standard_error >= chance or _ranks_well(fitted.rows):
+        return []
+    return [
+        f"accuracy {accuracy:.4f} is below chance ({chance:.4f}): do labels and"
+        " scores belong to the same rows and the same order of classes?"
+    ]
+
+
+def _leap_of_accuracy(fitted: FittedRows) -> list[str]:
+    """Warning where the accuracy rose by more than miscalibration explains."""
+    before = fitted.before.values()["accuracy"]
+    after = fitted.after.values()["accuracy"]
+    if after <= max(2.0 * before, before + LEAP) or _ranks_well(fitted.rows):
+        return []
+    return [
+        f"accuracy {_rose(before, after)}, more than miscalibration explains: are the"
+        " classes of scores and labels in the same order?"
+    ]
+
+
+def _ranks_well(rows: Rows) -> bool:
+    """True for two classes that the scores rank better than chance does.
+
+    Their labels belong to the scores: where samples were drawn by class, the accuracy at
+    1/2 may be anything.
+    """
+    if rows.k != 2:
+        return False
+    parts = list(reduced(rows, [None], _odds_and_labels))
+    odds = np.concatenate([part[0] for part in parts])
+    labels = np.concatenate([part[1] for part in parts])
+    ranking = ClassRanking.of(odds, labels, rows.units())
+    return ranking is not None and not ranking.is_chance
+
+
+def _odds_and_labels(tables: Sequence[RowTable]) -> tuple[FloatArray, IntArray]:
+    """Log-odds of class 1 and labels of some rows of two classes."""
+    (table,) = tables
+    assert table.log_odds is not None
+    return table.log_odds, table.y
 
 
 # ---- a lower accuracy
@@ -331,18 +379,6 @@ def _advice_on_zeros(name: str) -> str:
         "a probability of 0 has no logarithm: fit with --method auto, or put floor+"
         f" before the method ({how})"
     )
-
-
-def _leap_of_accuracy(fitted: FittedRows) -> list[str]:
-    """Warning where the accuracy rose by more than miscalibration explains."""
-    before = fitted.before.values()["accuracy"]
-    after = fitted.after.values()["accuracy"]
-    if after <= max(2.0 * before, before + LEAP):
-        return []
-    return [
-        f"accuracy {_rose(before, after)}, more than miscalibration explains: are the"
-        " classes of scores and labels in the same order?"
-    ]
 
 
 def risen_losses(

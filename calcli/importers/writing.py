@@ -14,6 +14,7 @@ from calcli.importers.evidence import (
     Agreement,
     SignEvidence,
     agreement,
+    ranks_apart,
     ranks_reversed,
     sign_of,
 )
@@ -263,8 +264,10 @@ class _Doubts:
     """How often the label has the largest score; in the first rows, the least.
 
     reversed_scores : what shows in the first rows of two classes that the scores are
-    those of the other. are_predictions : is every label the first class of the largest
-    score, which ties do not explain?
+    those of the other. ranks_by_chance : two classes are doubted by the order of their
+    rows, as a threshold of 1/2 may be wrong for probabilities that rank well.
+    are_predictions : is every label the first class of the largest score, which ties do
+    not explain?
     """
 
     def __init__(self, imported: Imported) -> None:
@@ -272,6 +275,7 @@ class _Doubts:
         none = Agreement(0, 0, imported.k)
         self.largest = none
         self.are_predictions = True
+        self.ranks_by_chance = True
         self.sign: SignEvidence | None = None
         self.reversed_scores = ""
 
@@ -294,7 +298,10 @@ class _Doubts:
             sign = sign_of(scores, labels)
             self.sign = sign if self.sign is None else self.sign + sign
             self.reversed_scores = self.sign.text if self.sign.is_reversed else ""
-        elif ranks_reversed(scores[:, 1] - scores[:, 0], labels):
+            return
+        margins = scores[:, 1] - scores[:, 0]
+        self.ranks_by_chance = not ranks_apart(margins, labels)
+        if ranks_reversed(margins, labels):
             self.reversed_scores = (
                 "rows of class 1 have a lower score of it than rows of class 0"
             )
@@ -319,7 +326,7 @@ class _Doubts:
             if kind == "probs" and k == 2:
                 question = "is it that of the other class? save 1 - p"
             remark(f"warning: {where}: {self.reversed_scores}: {question}")
-        elif share <= 1 / k + CHANCE_ERRORS * error:
+        elif share <= 1 / k + CHANCE_ERRORS * error and self.ranks_by_chance:
             remark(
                 f"warning: {where}: the largest score is the label in {share:.1%} of"
                 f" the rows, no better than chance ({1 / k:.1%}): do the labels belong"

@@ -258,9 +258,12 @@ class LabelAgreement:
         by_luck = HARDLY * np.sqrt(confidence * (1.0 - confidence) / effective)
         if accuracy - chance > by_chance or gap < max(FAR, by_luck):
             return None
+        relation = "no better than chance"
+        if accuracy < chance - by_chance:
+            relation = "below chance"
         return (
-            f"accuracy {accuracy:.4f} is no better than chance ({chance:.4f}), at a mean"
-            f" confidence of {confidence:.4f}: do labels and scores belong to the same"
+            f"accuracy {accuracy:.1%} is {relation} ({chance:.1%}), at a mean"
+            f" confidence of {confidence:.1%}: do labels and scores belong to the same"
             " rows and the same order of classes?"
         )
 

@@ -107,6 +107,21 @@ def test_two_classes_exchanged():
         calcli.fit(z, 1 - y, "platt")
 
 
+def test_a_fit_doubts_no_labels_of_two_classes_that_rank_well():
+    """Risks of a model for a rate of 50 % where it is 3 %: accuracy .05, ROC AUC .81.
+
+    It said: below chance, do labels and scores belong to the same rows?
+    """
+    rng = np.random.default_rng(5)
+    log_odds = rng.normal(size=3000) * 1.3 - 4.0
+    outcome = (rng.random(3000) < 1 / (1 + np.exp(-log_odds))).astype(int)
+    with pytest.warns(UserWarning, match="predictions changed") as said:
+        calcli.fit(log_odds + 7.0, outcome, "platt", kind="logits")
+    assert not any("order" in str(warning.message) for warning in said)
+    with pytest.warns(UserWarning, match="below chance .* same order of classes"):
+        calcli.fit(-1.0 - log_odds, outcome, "platt", kind="logits")
+
+
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize(
     "make",

@@ -152,6 +152,32 @@ def test_two_classes_of_reversed_sign_are_named(run):
     assert "is it that of the other class? save 1 - p" in done.err
 
 
+def drawn_by_class() -> tuple[np.ndarray, np.ndarray]:
+    """As many rows of class 1 as of class 0, by a model of a rate of 5 %.
+
+    Their accuracy at 1/2 is that of guesses, and the model is right about their order.
+    """
+    rng = np.random.default_rng(0)
+    log_odds = rng.normal(size=20_000) * 1.2 - 3.4
+    outcome = (rng.random(20_000) < 1 / (1 + np.exp(-log_odds))).astype(int)
+    rows = [np.flatnonzero(outcome == c)[:400] for c in (0, 1)]
+    return log_odds[np.concatenate(rows)], np.repeat([0, 1], 400)
+
+
+def test_labels_of_two_classes_are_doubted_by_their_order(run):
+    """It said: the largest score is the label in 50.9 % of the rows, do the labels
+    belong to these rows?
+    """
+    log_odds, labels = drawn_by_class()
+    np.savez("by_class.npz", logits=log_odds, labels=labels)
+    done = run("extract", "by_class.npz", "-o", "by_class.h5")
+    assert done.code == 0 and "warning" not in done.err, done.err
+    shuffled = np.random.default_rng(1).permutation(labels)
+    np.savez("shuffled.npz", logits=log_odds, labels=shuffled)
+    done = run("extract", "shuffled.npz", "-o", "shuffled.h5")
+    assert "no better than chance (50.0%): do the labels belong" in done.err
+
+
 def test_distances_under_a_name_of_their_own_are_named_where_they_are_refused(run):
     distances = np.abs(RNG.normal(size=(N, 3)))
     np.savez("d.npz", distances=distances, labels=distances.argmin(axis=1))
