@@ -24,11 +24,11 @@ from calcli.evaluation.evaluate_bundle import Assessed, assess
 from calcli.evaluation.evaluation import Evaluation
 from calcli.evaluation.results import Result
 from calcli.evaluation.subjects import (
-    UNCALIBRATED,
     Candidate,
     Plan,
     Subject,
     fit_size_of,
+    scores_as_given,
 )
 from calcli.fitting.rows_of_fit import fitted_on
 from calcli.io.artifact import Artifact
@@ -231,7 +231,7 @@ def _opened(
 
 def _candidates(artifacts: Sequence[Artifact], rows: DataSet) -> list[Candidate]:
     """The uncalibrated scores, then every calibrator; those of one method numbered."""
-    candidates = [UNCALIBRATED]
+    candidates = [scores_as_given(rows)]
     methods = [artifact.method for artifact in artifacts]
     for number, artifact in enumerate(artifacts, start=1):
         rows.places_of(artifact.calibrator.required_transforms, rows.name)

@@ -14,11 +14,11 @@ from calcli.evaluation.evaluation import Evaluation
 from calcli.evaluation.metric_limits import Outcome
 from calcli.evaluation.results import Result
 from calcli.evaluation.subjects import (
-    UNCALIBRATED,
     Candidate,
     Plan,
     Subject,
     fit_size_of,
+    scores_as_given,
 )
 from calcli.evaluation.verdict_limits import VerdictOutcome
 from calcli.fitting.rows_of_fit import fitted_on
@@ -93,7 +93,7 @@ class EvaluationJob:
 
         Warns of doubts about calibrators. Raises DataError where one does not fit.
         """
-        candidates = [UNCALIBRATED]
+        candidates = [scores_as_given(rows)]
         for named in artifacts:
             candidates.append(self._candidate(named, rows))
         return candidates

@@ -109,6 +109,18 @@ UNCALIBRATED = Candidate(None, "uncalibrated", None)
 """The scores as given."""
 
 
+def scores_as_given(rows: DataSet) -> Candidate:
+    """The scores of rows as they are.
+
+    Those that a calibrator wrote, whose record the file holds, are judged up to the
+    error of its fit, as the calibrator itself is.
+    """
+    artifact = rows.last_calibrator
+    if artifact is None:
+        return UNCALIBRATED
+    return replace(UNCALIBRATED, fit_size=fit_size_of(artifact))
+
+
 def fit_size_of(artifact: Artifact) -> FitSize | None:
     """Size of a calibrator's fit; None for one that was not fitted to rows."""
     if artifact.method == "identity" or artifact.method.split("+")[-1] == "prior":

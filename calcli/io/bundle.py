@@ -17,7 +17,7 @@ import numpy as np
 from calcli.block import Block, rows_of_column
 from calcli.errors import DataError, InvalidRows, UsageError
 from calcli.io import validate
-from calcli.io.artifact import Link
+from calcli.io.artifact import Artifact, Link
 from calcli.io.bundle_group import BundleColumns, BundleGroup
 from calcli.io.cells import sortable
 from calcli.io.dataset import CACHE_BYTES, DataSet
@@ -45,7 +45,7 @@ from calcli.io.option_columns import (
     holding_padding,
     scores_in_memory,
 )
-from calcli.io.provenance import chain_of
+from calcli.io.provenance import chain_of, last_calibrator
 from calcli.io.splits_beside import with_splits_beside
 from calcli.io.tall_chunks import UnpackedScores, is_tall
 from calcli.numerics import (
@@ -432,6 +432,10 @@ class BundleRows(DataSet):
     @cached_property
     def upstream(self) -> tuple[Link, ...]:
         return chain_of(self._group.node.attrs)
+
+    @cached_property
+    def last_calibrator(self) -> Artifact | None:
+        return last_calibrator(self._group.node.attrs)
 
     @property
     def corrupted_labels(self) -> str | None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from calcli.block import Block, Codes, joined
 from calcli.errors import DataError, InvalidRows
-from calcli.io.artifact import Link
+from calcli.io.artifact import Artifact, Link
 from calcli.io.locate import Location, columns_in, intersections
 from calcli.io.provenance import NOT_HELD_OUT, in_sample
 from calcli.io.row_facts import RowFacts, rounding, row_facts
@@ -116,6 +116,11 @@ class DataSet(Rows):
     @abstractmethod
     def upstream(self) -> tuple[Link, ...]:
         """Calibrators that have been applied to the scores, oldest first."""
+
+    @property
+    @abstractmethod
+    def last_calibrator(self) -> Artifact | None:
+        """The calibrator that was applied last, None where its record is not stored."""
 
     @property
     @abstractmethod

@@ -9,7 +9,7 @@ import numpy as np
 
 from calcli.block import Block
 from calcli.errors import DataError
-from calcli.io.artifact import Link
+from calcli.io.artifact import Artifact, Link
 from calcli.io.cells import together
 from calcli.io.dataset import CACHE_BYTES, DataSet
 from calcli.io.provenance import of_several, words
@@ -77,6 +77,11 @@ class PooledRows(DataSet):
     @property
     def upstream(self) -> tuple[Link, ...]:
         return tuple(map(of_several, *(part.upstream for part in self.parts)))
+
+    @property
+    def last_calibrator(self) -> Artifact | None:
+        # the parts have the same upstream calibrators
+        return self.parts[0].last_calibrator
 
     @property
     def source(self) -> Any:

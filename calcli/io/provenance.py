@@ -114,6 +114,24 @@ def chain_of(attributes: Mapping[str, Any]) -> tuple[Link, ...]:
         return (_unknown(last),)
 
 
+def last_calibrator(attributes: Mapping[str, Any]) -> Artifact | None:
+    """Read the calibrator that was applied last from a bundle's attributes.
+
+    None where it is not stored, or is not the last of the chain.
+    """
+    text = _text(attributes.get("calibrator"))
+    chain = chain_of(attributes)
+    if text is None or not chain:
+        return None
+    try:
+        artifact = loads(text, "calibrator")
+    except DataError:
+        return None
+    if not same_chain([link_to(artifact)], chain[-1:]):
+        return None
+    return artifact
+
+
 def carried(path: Path, dataset: str) -> dict[str, str]:
     """Read the provenance attributes stored beside a dataset.
 

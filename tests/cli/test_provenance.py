@@ -408,3 +408,32 @@ def test_predictions_that_apply_kept_are_read_in_every_format(run, ending, named
     read = json.loads(run("evaluate", output, "--json").out)["results"][0]
     accuracy = float((z.argmax(axis=1) == labels).mean())
     assert read["metrics"]["accuracy"]["value"] == pytest.approx(accuracy, abs=1e-12)
+
+
+def judgement_of(run, *words):
+    """Verdict of the last version, up to the error of the fit and without it."""
+    report = json.loads(run("evaluate", *words, "--json").out)["results"][-1]["report"]
+    return report["verdict"], report["exact"]["kind"]
+
+
+@pytest.mark.parametrize("ending", ["h5", "npz", "parquet", "csv"])
+def test_applied_rows_are_judged_as_their_calibrator_is(run, ending):
+    """A fit to 400 rows misses by more than 3000 new rows tell apart.
+
+    The exact test rejects it. Judged up to the error of the fit it passes, also in the
+    file that ``apply`` wrote, where that holds the calibrator (a CSV file does not).
+    """
+    scores, labels = truth(3400, 4)
+    np.savez("cal.npz", logits=scores[:400], labels=labels[:400])
+    np.savez("new.npz", logits=scores[400:], labels=labels[400:])
+    assert run("fit", "-m", "ts", "cal.npz", "-o", "few.json", "-q").code == 0
+    words = ("apply", "few.json", "new.npz", "-o", f"applied.{ending}", "-q")
+    assert run(*words).code == 0
+    verdict, exact = judgement_of(run, "new.npz", "-c", "few.json")
+    assert verdict.startswith("calibrated as far as 400") and exact != "calibrated"
+    applied, exact_of_applied = judgement_of(run, f"applied.{ending}")
+    assert exact_of_applied == exact
+    if ending == "csv":
+        assert applied != verdict
+        return
+    assert applied == verdict

@@ -28,7 +28,7 @@ from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.metric_limits import Outcome, check, limits
 from calcli.evaluation.results import Result
-from calcli.evaluation.subjects import UNCALIBRATED, Candidate, Plan
+from calcli.evaluation.subjects import Candidate, Plan, scores_as_given
 from calcli.evaluation.watch_state import read as read_state
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
@@ -268,7 +268,7 @@ def cross_fitted_model(
     artifact : the calibrator that was fitted to all of them.
     """
     job = _by_few_groups(job, rows)
-    candidates = [UNCALIBRATED, calibrator]
+    candidates = [scores_as_given(rows), calibrator]
     model, results = model_of_rows(job, rows, candidates, [artifact], in_sample=True)
     uncalibrated, cross_fitted = model.versions
     results[1] = replace(results[1], n_folds=calibrator.n_folds)
