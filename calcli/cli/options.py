@@ -203,8 +203,8 @@ class Columns:
         str | None,
         typer.Option(
             "--sample-weight",
-            metavar="COLUMN",
-            help="Column of weights of the rows.",
+            metavar="COLUMN|none",
+            help="Column of weights of the rows; none: every row counts as one.",
             rich_help_panel="Columns",
         ),
     ] = None

@@ -201,7 +201,20 @@ def _why_unanswered(value: Mapping[str, Any]) -> str:
         return "refused"
     if declared == "box" and "box" in value:
         return "boxes"
+    if any(_is_one_option(value.get(key)) for key in DISTRIBUTIONS):
+        return "with one option only"
     return ""
+
+
+def _is_one_option(value: Any) -> bool:
+    """True for a distribution that names one option."""
+    if isinstance(value, Mapping):
+        return len(value) == 1 and all(map(is_probability, value.values()))
+    return (
+        isinstance(value, list)
+        and len(value) == 1
+        and is_probability(_pair(value[0])[1])
+    )
 
 
 def is_label_word(name: str) -> bool:

@@ -17,6 +17,7 @@ from calcli.decisions.answers import (
     NAMED_ANSWERS,
     NAMES_OF_NO,
     NAMES_OF_YES,
+    ONLY,
     YES_NO,
     Answer,
     is_label_word,
@@ -242,8 +243,12 @@ class Fit:
 
 @dataclass
 class LabelSearch:
-    """Evidence of all records for the labels of each question."""
+    """Evidence of all records for the labels of each question.
 
+    wanted : names of labels that the user gave.
+    """
+
+    wanted: Sequence[str] = ()
     fits: dict[str, dict[Field, Fit]] = field(default_factory=dict)
 
     def add(
@@ -258,9 +263,10 @@ class LabelSearch:
             question = name_of(answer)
             fits = self.fits.setdefault(question, {})
             for path, value in fields.items():
-                if value is None or _is_no_label(path):
+                if value is None:
                     continue
-                names_question = question in path
+                # a field called "answer" does not name the question without a name
+                names_question = question in path and path != (ONLY,)
                 is_listed = is_position_name(path[-1])
                 if not names_question and (is_listed or not is_alone):
                     continue
@@ -269,14 +275,17 @@ class LabelSearch:
                     general = _with(path, question, THE_QUESTION)
                 fits.setdefault(general, Fit()).add(value, answer)
 
-    def label_field(self, question: str, wanted: Sequence[str]) -> Field | None:
+    def label_field(self, question: str) -> Field | None:
         """The field of the labels of a question; None where there is none.
 
-        wanted : names that the user gave. Raises DataError where several fit.
+        Raises DataError where several fit.
         """
-        fits = self.fits.get(question, {})
-        if wanted:
-            return _wanted_field(fits, wanted)
+        if self.wanted:
+            return _wanted_field(self.fits.get(question, {}), self.wanted)
+        fits: dict[Field, Fit] = {}
+        for path, fit in self.fits.get(question, {}).items():
+            if not _is_no_label(path):
+                fits[path] = fit
         named = [path for path in fits if _has_label_word(path)]
         named.sort(key=_rank)
         for path in named:
@@ -296,6 +305,19 @@ class LabelSearch:
                 f" --labels {first}"
             )
         return proven[0] if proven else None
+
+    def possible_field(self) -> Field | None:
+        """The only field, named like predictions, that may hold labels; else None.
+
+        All its values are options, and in some rows not the likeliest one.
+        """
+        possible: set[Field] = set()
+        for fits in self.fits.values():
+            for path, fit in fits.items():
+                is_measure = path[-1].lower() in OTHER_WORDS
+                if not is_measure and fit.is_whole and fit.predicted < fit.n:
+                    possible.add(path)
+        return possible.pop() if len(possible) == 1 else None
 
 
 def _is_no_label(path: Field) -> bool:

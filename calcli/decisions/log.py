@@ -20,6 +20,7 @@ from calcli.decisions.answers import (
     Answer,
     Unanswered,
     find_answers,
+    text_of_option,
 )
 from calcli.decisions.labels import (
     THE_QUESTION,
@@ -198,7 +199,7 @@ def _add_answers(
         label = option_of(value, answer, by_index=reading.by_index)
         if label is None:
             rows.left_out["with a label that is no option"] += 1
-            rows.example = value if rows.example is None else rows.example
+            rows.unlisted[text_of_option(value)] += 1
             continue
         rows.add(answer, place, label)
     if len(answered) < len(questions):

@@ -74,13 +74,15 @@ class LogPlan:
 
     is_merged : names beside answers are texts of their own, no names of questions.
     types : of the questions, in the order of the log. labels : of the questions that
-    have any. id_field : None for the number of the record. groups : fields of few
+    have any. possible_label : where none has any, a field named like predictions that
+    may hold them. id_field : None for the number of the record. groups : fields of few
     values. n_records : of the log. models : number of records of each.
     """
 
     is_merged: bool
     types: Mapping[str, AnswerType]
     labels: Mapping[str, LabelReading]
+    possible_label: Field | None
     id_field: Field | None
     groups: Sequence[Field]
     n_records: int
@@ -113,7 +115,7 @@ def plan_log(
 ) -> LogPlan:
     """Collect the evidence of all records. Raises DataError."""
     is_merged = _are_texts(source())
-    search = LabelSearch()
+    search = LabelSearch(wanted_labels)
     names = _Names()
     types: dict[str, AnswerType] = {}
     unanswered: Counter[str] = Counter()
@@ -145,10 +147,12 @@ def plan_log(
             f"{where}: none of its {n_records} records holds answers with"
             f" probabilities{listing}"
         )
+    labels = _label_readings(search, types, where)
     return LogPlan(
         is_merged=is_merged,
         types=types,
-        labels=_label_readings(search, types, wanted_labels, where),
+        labels=labels,
+        possible_label=None if labels else search.possible_field(),
         id_field=names.id_field(n_records),
         groups=names.groups(),
         n_records=n_records,
@@ -171,16 +175,13 @@ def _are_texts(source: Iterable[Numbered]) -> bool:
 
 
 def _label_readings(
-    search: LabelSearch,
-    types: Mapping[str, AnswerType],
-    wanted: Sequence[str],
-    where: str,
+    search: LabelSearch, types: Mapping[str, AnswerType], where: str
 ) -> dict[str, LabelReading]:
     """Field of the labels of every question that has any. Raises DataError."""
     readings: dict[str, LabelReading] = {}
     shared: Field | None = None
     for question in types:
-        path = search.label_field(question, wanted)
+        path = search.label_field(question)
         if path is None:
             continue
         fit = search.fits[question][path]
@@ -197,9 +198,9 @@ def _label_readings(
         readings[question] = LabelReading(path, fit.by_index)
         if THE_QUESTION in path:
             shared = path
-    if wanted and not readings:
+    if search.wanted and not readings:
         raise DataError(
-            f"{where}: no field {', '.join(wanted)} holds labels of a question"
+            f"{where}: no field {', '.join(search.wanted)} holds labels of a question"
         )
     if shared is not None:
         for question in types:  # those of large records that were not looked at

@@ -4,7 +4,7 @@ from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class QuestionRows:
     ``orders``. values : probabilities of all rows, one after the other. labels : place
     of the label among the options of the row, -1 for none. records : place of the
     record of every row among all records. left_out : rows left out, by reason.
+    unlisted : labels of rows that do not list them, and their number of rows.
     """
 
     name: str
@@ -41,7 +42,7 @@ class QuestionRows:
     labels: "array[int]" = field(default_factory=lambda: array("q"))
     records: "array[int]" = field(default_factory=lambda: array("q"))
     left_out: Counter[str] = field(default_factory=Counter)
-    example: Any = None
+    unlisted: Counter[str] = field(default_factory=Counter)
     proof: ConfidenceProof | None = None
 
     def add(self, answer: Answer, record: int, label: int | None) -> None:
@@ -61,6 +62,12 @@ class QuestionRows:
     @property
     def n(self) -> int:
         return len(self.order)
+
+    @property
+    def n_unlisted_options(self) -> int:
+        """Rows that lack the option which is their label, and which others list."""
+        options = set(chain.from_iterable(self.orders))
+        return sum(n for label, n in self.unlisted.items() if label in options)
 
     @cached_property
     def classes(self) -> tuple[str, ...] | None:

@@ -31,6 +31,9 @@ LEFT_OVER = "columns"
 OF_LABEL = "columns by "
 """Beginning of the name of an array of columns named by the words of a label."""
 
+BY_SUM = "columns that sum to 1"
+"""Name of the array of columns side by side that sum to 1 in every row."""
+
 _SPLIT = alternatives(SPLIT_WORDS)
 _WITH_SPLIT = re.compile(
     rf"(?i)(?:(?P<before>{_SPLIT})[_.-])?(?P<core>.+?)(?:[_.-](?P<after>{_SPLIT}))?"
@@ -225,8 +228,8 @@ def real_names(names: Sequence[Name]) -> list[str]:
 
 
 def is_generated(name: Name) -> bool:
-    """True for an array of left-over columns, or of columns by a label."""
-    return name.core == LEFT_OVER or name.core.startswith(OF_LABEL)
+    """True for an array of left-over columns, of columns by a label, or by their sum."""
+    return name.core in (LEFT_OVER, BY_SUM) or name.core.startswith(OF_LABEL)
 
 
 def headers_path(path: str) -> str:

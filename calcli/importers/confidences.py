@@ -196,8 +196,10 @@ def _with_ignored(
     correct: IntArray, pairs: Sequence[tuple[Any, Any]], ignore: Sequence[float]
 ) -> IntArray:
     """Correctness, an ignored label where either answer is to be ignored."""
-    ignored_answers = {answer_of(label) for label in ignore}
-    is_ignored = [not ignored_answers.isdisjoint(pair) for pair in pairs]
+    ignored_answers = [answer_of(label) for label in ignore]
+    is_ignored = []
+    for answer, known in pairs:  # an answer may be a list
+        is_ignored.append(answer in ignored_answers or known in ignored_answers)
     whole_labels = [int(label) for label in ignore if float(label).is_integer()]
     ignored = min(whole_labels, default=-1)
     return np.where(np.array(is_ignored, np.bool_), ignored, correct)

@@ -259,12 +259,22 @@ def write_log(
     if len(doubts) > MOST_DESCRIBED:
         remark(f"and {len(doubts) - MOST_DESCRIBED} more remarks on questions")
     if not read.log.plan.labels and not request.no_labels:
-        raise DataError(
-            f"{read.path}: no field holds labels, options of the questions; add them"
-            " to the records, or name another file: calcli extract --gold FILE"
-        )
+        raise _without_labels(read, request)
     if not report.bundles:
         raise DataError(f"{read.path}: no question has a row that can be used")
+
+
+def _without_labels(read: DecisionLog, request: ImportRequest) -> DataError:
+    """Error about a log without labels, with the command that reads a likely field."""
+    problem = DataError(
+        f"{read.path}: no field holds labels, options of the questions; add them to the"
+        " records, or name another file: calcli extract --gold FILE"
+    )
+    possible = read.log.plan.possible_label
+    if possible is None:
+        return problem
+    command = request.command(str(read.path), [("--labels", shown(possible))])
+    return problem.advising(command)
 
 
 def _attributes(log: Log, rows: QuestionRows) -> dict[str, Any]:
@@ -384,6 +394,8 @@ def remark_log(read: DecisionLog) -> None:
     if fields:
         listing = ", ".join(sorted(fields)[:MOST_DESCRIBED])
         remark(f"{where}: labels are {listing}")
+    for rows in log.questions:
+        _warn_of_unlisted_options(rows, where)
     _remark_confidence(log, where)
     if len(plan.models) > 1:
         counts = [f"{short(model)} ({number})" for model, number in plan.models.items()]
@@ -408,9 +420,21 @@ def _about_question(rows: QuestionRows) -> str:
     parts = [about, f"{rows.n} rows"]
     for reason, number in rows.left_out.items():
         parts.append(f"{number} {reason} left out")
-    if rows.example is not None:
-        parts.append(f"such as {short(str(rows.example))!r}")
+    if rows.unlisted:
+        parts.append(f"such as {short(next(iter(rows.unlisted)))!r}")
     return f"{short(rows.name)} ({', '.join(parts)})"
+
+
+def _warn_of_unlisted_options(rows: QuestionRows, where: str) -> None:
+    """Warn of answers that lack the right option, as probabilities of 0 may do."""
+    n = rows.n_unlisted_options
+    if n:
+        remark(
+            f"warning: {where}: {short(rows.name)}: rows left out because they do not"
+            f" list their label, which is an option of other rows: {n}; does the log"
+            " lack options of probability 0? Without these wrong answers the accuracy is"
+            " too high; write all options"
+        )
 
 
 def _remark_confidence(log: Log, where: str) -> None:

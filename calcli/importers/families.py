@@ -4,6 +4,7 @@
 - fields of one object, ``raw.probabilities.cat, …``, the array ``raw.probabilities``;
 - columns that end in a number, ``p0, p1, …``, the array ``p``;
 - columns around the words of the labels, ``P (class=cat), …``, an array of these;
+- columns side by side that sum to 1 in every row an array of these;
 - all other numeric columns without a known meaning the array ``columns``;
 - ``--scores A,B,C`` and ``A:C`` an array of these columns.
 """
@@ -291,7 +292,7 @@ def _attributes_of(family: Family, columns: Columns) -> dict[str, Any]:
     if family.origin != "listed":
         option = option_for(list(columns), family.columns)
     attributes: dict[str, Any] = {
-        "is_generated": family.origin in ("classes", "left over"),
+        "is_generated": family.origin in ("classes", "summing", "left over"),
         "first_number": int(are_numbered_from_1(family.columns)),
         "option": option,
     }

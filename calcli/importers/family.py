@@ -12,7 +12,7 @@ from calcli.importers.table import Column, Columns, Table, most_decimals
 from calcli.importers.text_cells import not_a_number
 from calcli.numerics import AnyArray
 
-Origin = Literal["named", "numbered", "classes", "left over", "listed"]
+Origin = Literal["named", "numbered", "classes", "summing", "left over", "listed"]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.array_names import (
+    BY_SUM,
     LEFT_OVER,
     OF_LABEL,
     outcomes_by_score,
@@ -38,6 +39,7 @@ from calcli.importers.names import (
     says_correct,
 )
 from calcli.importers.spellings import SPELLINGS, Spelling
+from calcli.importers.summing_columns import summing_columns
 from calcli.importers.table import Column, Columns
 from calcli.importers.text_cells import LONGEST_WORD
 from calcli.items import counts_up
@@ -113,6 +115,10 @@ def _with_families_of_labels(
         else:
             named.append(family)
     named += _without_columns_of(of_numbers, named)
+    by_sum = summing_columns(columns, rest)
+    if by_sum and len(by_sum) < len(rest):
+        family = Family(BY_SUM, by_sum, "summing")
+        named += _without_columns_of([family], named)
     if len(rest) > 1:
         named.append(left_over)
     return named

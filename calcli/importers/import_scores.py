@@ -42,7 +42,7 @@ from calcli.importers.names import COLUMNS
 from calcli.importers.per_label import labels_as_rows
 from calcli.importers.proposal import propose
 from calcli.importers.reading import Reading
-from calcli.importers.remarks import remarks
+from calcli.importers.remarks import remark, remarks
 from calcli.importers.row_labels import with_mark_of_fractions
 from calcli.importers.source_arrays import Arrays
 from calcli.importers.sources import Sources, settle_sources
@@ -379,6 +379,19 @@ def _note_reading(
         n += imported.n if rows is None else len(rows)
     name = f"{source.name}:{reading.name}" if reading.name else source.name
     report.lines.append(read_line(name, n, imported.k, words))
+    _remark_weight(source, reading)
+
+
+def _remark_weight(source: Source, reading: Reading) -> None:
+    """Remark on sample weights that may be a body weight: a name tells no more."""
+    if "weights" not in reading.extras or "weights" in source.request.named:
+        return
+    name = reading.extra("weights").name
+    if name.lower() == "weight":
+        remark(
+            f"{source.where}: column {name!r} was read as sample weights;"
+            " --sample-weight none does not use it"
+        )
 
 
 def _bundles(

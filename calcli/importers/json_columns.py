@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from calcli.errors import DataError
+from calcli.importers.array_names import parse_name
 from calcli.importers.ragged import Parts, array_of_objects
 from calcli.importers.table import Cells, Column, Record, Table, constant
 from calcli.importers.text_cells import (
@@ -133,6 +134,8 @@ def _reading_of(
         return "truth", partial(np.array, dtype=bool)
     if kinds == {"text"} and empty_row is None and are_lists(cells):
         return "lists", partial(read_lists, file, name)
+    if kinds == {"text"} and _are_scores_in_print(name, cells):
+        return "number", _numbers_of_texts
     return _type_of_mixture(cells), _texts
 
 
@@ -160,6 +163,16 @@ def _type_of_mixture(cells: Sequence[Any]) -> Cells:
 
 def _texts(cells: Sequence[Any]) -> AnyArray:
     return words(list(map(text_of, cells)))
+
+
+def _are_scores_in_print(name: str, cells: Sequence[str]) -> bool:
+    is_named = parse_name(name).role == "scores"
+    return is_named and all(is_number(cell) for cell in cells if cell)
+
+
+def _numbers_of_texts(cells: Sequence[Any]) -> AnyArray:
+    """Numbers of texts, as ``json.dumps(…, default=str)`` writes those of NumPy."""
+    return np.array([cell or nan for cell in cells], dtype=np.float64)
 
 
 def _refuse(file: Path, name: str, cells: Sequence[Any]) -> AnyArray:

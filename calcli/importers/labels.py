@@ -106,6 +106,8 @@ def _whole(raw: AnyArray, where: str) -> AnyArray:
     is_whole = np.isfinite(raw) & (raw == np.floor(raw))
     if not is_whole.all():
         row = int(np.argmin(is_whole.reshape(len(raw), -1).all(axis=1)))
+        if raw.ndim == 1 and np.isnan(raw[row]):
+            raise _empty_label(row, where)
         message = f"row {row} has label {raw[row]}, expected a whole number"
         fractions = np.unique(raw[~is_whole])
         if raw.ndim == 1 and len(fractions) == 1 and np.isfinite(fractions[0]):
@@ -119,6 +121,14 @@ def _whole(raw: AnyArray, where: str) -> AnyArray:
             f"{where}: {message}", no_command="labels are classes counted from 0"
         )
     return raw.astype(np.int64)
+
+
+def _empty_label(row: int, where: str) -> DataError:
+    return DataError(
+        f"{where}: is empty in row {row}, expected a label (calcli extract"
+        " --drop-missing)",
+        option=["--drop-missing"],
+    )
 
 
 def _of_truths(raw: AnyArray, k: int, class_names: Names, where: str) -> ClassLabels:
@@ -189,12 +199,7 @@ def _of_words(
     words: list[str] = distinct.tolist()
     rows = inverse.reshape(-1)
     if "" in words:
-        row = int(np.argmax(rows == words.index("")))
-        raise DataError(
-            f"{where}: is empty in row {row}, expected a label (calcli extract"
-            " --drop-missing)",
-            option=["--drop-missing"],
-        )
+        raise _empty_label(int(np.argmax(rows == words.index(""))), where)
     names = class_names
     if class_names is None:
         names = _names_of_two(words, positive, where) or _understood(words, k, where)

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from calcli.importers.array_names import (
     LEFT_OVER,
     Name,
@@ -12,6 +14,7 @@ from calcli.importers.array_names import (
     of_role,
     parse_name,
 )
+from calcli.importers.evidence import ranks_apart
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import is_input, may_be_scores, says_correct
 from calcli.importers.remarks import remark
@@ -26,7 +29,8 @@ def with_obvious_names(
     """Fill in the names of scores and labels where only one reading is possible."""
     if request.scores:
         return request
-    has_scores = bool(arrays.paths_of("scores"))
+    score_paths = arrays.paths_of("scores")
+    has_scores = bool(score_paths)
     if has_scores and not request.labels:
         request = replace(request, labels=_labels_of_apply(arrays))
     has_labels = bool(request.labels or (has_scores and arrays.paths_of("labels")))
@@ -35,7 +39,8 @@ def with_obvious_names(
         pairs = _pairs(free, arrays)
         if pairs:
             return replace(request, scores=tuple(pairs), labels=tuple(pairs.values()))
-    if request.kind is None and not has_labels:
+    has_classes = any(map(arrays.is_wide, score_paths))
+    if request.kind is None and not has_labels and not has_classes:
         pair = _risk_and_outcome(arrays)
         if pair is not None:
             _remark_two_words(*pair, where)
@@ -114,7 +119,19 @@ def _risk_and_outcome(arrays: Arrays) -> tuple[str, str] | None:
     words = arrays.words(labels[0])
     if len(words) != 2 or not isinstance(words[0], str):
         return None
+    is_named = arrays.name_of(labels[0]).role == "labels"
+    if not (is_named or _may_follow(labels[0], risks[0], arrays)):
+        return None
     return (risks[0], labels[0]) if arrays.words(risks[0])[0] < 0.5 else None
+
+
+def _may_follow(label: str, risk: str, arrays: Arrays) -> bool:
+    """True unless many rows show that two words have nothing to do with the numbers."""
+    words, numbers = arrays.values(label), arrays.values(risk)
+    if words is None or numbers is None or len(words) != len(numbers):
+        return False
+    classes = (words == arrays.words(label)[-1]).astype(np.int64)
+    return ranks_apart(numbers, classes)
 
 
 def _is_column(array: Any) -> bool:

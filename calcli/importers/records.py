@@ -7,10 +7,10 @@ classes in the same order in every row.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import chain
-from math import exp
+from math import exp, sqrt
 from string import ascii_uppercase
 from typing import Any
 
@@ -18,8 +18,10 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.array_names import parse_name
+from calcli.importers.evidence import LIKELY
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.json_columns import columns_of_records, kind_of_cell
+from calcli.importers.names import is_answer
 from calcli.importers.positions import token_rows
 from calcli.importers.ranks import spread
 from calcli.importers.remarks import remark
@@ -32,9 +34,10 @@ WORD_KEYS = frozenset(
     {
         *("label", "class", "name", "value", "displayname", "category"),
         *("class_name", "label_name", "display_name", "intent", "tag"),
+        *("option", "choice"),
     }
 )
-NUMBER_KEYS = frozenset({"score", "prob", "probability", "confidence", "p"})
+NUMBER_KEYS = frozenset({"score", "prob", "proba", "probability", "confidence", "p"})
 OTHER_KEYS = frozenset({"id", "index", "rank", "annotationspecid"})
 """Keys of an object with the name of a class and its score, in lower case."""
 
@@ -85,6 +88,10 @@ def _flat_row(row: Record, parent: str = "") -> dict[str, Any]:
     for key, cell in plain.items():
         name = f"{parent}{key}"
         if isinstance(cell, list):
+            tokens = logprobs_of_tokens(cell)
+            if tokens is not None:
+                made[name if parse_name(name).kind else "logprobs"] = tokens
+                continue
             pairs = distribution_of_pairs(cell)
             if pairs is not None and not parent and "probs" not in plain:
                 name = "probs"
@@ -134,6 +141,23 @@ def dense_vector(cell: Mapping[str, Any]) -> list[float] | None:
     for index, value in zip(indices, values, strict=True):
         vector[index] = value
     return vector
+
+
+def logprobs_of_tokens(items: Sequence[Any]) -> Distribution | None:
+    """Log-probabilities by token of ``[{"token": " A", "logprob": -0.1}, …]``.
+
+    None for any other list.
+    """
+    tokens: Distribution = {}
+    for item in items:
+        if not isinstance(item, Mapping):
+            return None
+        token: Any = item.get("token")
+        number: Any = item.get("logprob")
+        if not isinstance(token, str) or kind_of_cell(number) != "number":
+            return None
+        tokens.setdefault(token, float(number))
+    return tokens or None
 
 
 def distribution_of_pairs(items: Sequence[Any]) -> Distribution | None:
@@ -250,6 +274,7 @@ def _order_cells(
         return
     classes = set(chain(*orders))
     if all(len(order) == len(classes) for order in orders):
+        _name_places(rows, key, request, where)
         names = class_order(classes, rows, request, f"{where}: {key!r}")
         for row in rows:
             row[key] = {name: row[key][name] for name in names}
@@ -263,6 +288,35 @@ def _order_cells(
         cell = row.pop(key)
         row[key] = list(cell.values())
         row["class_name"] = list(cell)
+
+
+def _name_places(
+    rows: list[dict[str, Any]], key: str, request: ImportRequest, where: str
+) -> None:
+    """Replace labels that are places in the list of their row by options, in place.
+
+    They are where they agree with the largest score far more often than places in one
+    order of all rows do.
+    """
+    k = len(rows[0][key])
+    for name in _label_keys(rows[0], request):
+        labels = [row[name] for row in rows if type(row.get(name)) is int]
+        if len(labels) < len(rows) or min(labels) < 0 or max(labels) >= k:
+            continue
+        n_by_place = 0
+        n_by_name = 0
+        in_order = sorted(rows[0][key], key=natural)
+        for row, label in zip(rows, labels, strict=True):
+            likeliest = max(row[key], key=row[key].get)
+            n_by_place += list(row[key])[label] == likeliest
+            n_by_name += in_order[label] == likeliest
+        # where rows are sorted by score, the place of the largest one is always 0
+        are_ranks = n_by_place == labels.count(0)
+        if are_ranks or n_by_place - n_by_name <= LIKELY * sqrt(n_by_place + n_by_name):
+            continue
+        for row, label in zip(rows, labels, strict=True):
+            row[name] = list(row[key])[label]
+        remark(f"{where}: {name!r} are places in {key!r} of the row, counted from 0")
 
 
 def _spread_cells(
@@ -293,23 +347,32 @@ def class_order(
         return list(request.class_names)
     names = sorted(classes, key=natural)
     are_numbered = all(re.search(r"\d$", name) for name in names)
-    has_numbers = any(isinstance(label, int) for label in _labels_in(rows))
+    has_numbers = any(isinstance(label, int) for label in _labels_in(rows, request))
     if has_numbers and not are_numbered:
         listing = ",".join(names) if len(names) < 9 else "A,B,…"
         raise DataError(
             f"{where} has its classes in another order in every row, and the labels are"
-            f" numbers: name the classes in order: --class-names {listing}"
+            " numbers: write the class itself if they count the list of their row, else"
+            f" name the classes in order: --class-names {listing}"
         )
     return names
 
 
-def _labels_in(rows: Rows) -> list[Any]:
+def _labels_in(rows: Rows, request: ImportRequest) -> list[Any]:
     labels = []
     for row in rows:
-        for key, cell in row.items():
-            if parse_name(key).role == "labels":
-                labels.append(cell)
+        labels += [row[key] for key in _label_keys(row, request)]
     return labels
+
+
+def _label_keys(row: Record, request: ImportRequest) -> list[str]:
+    """Keys of labels: by the options, by their names, or those of right answers."""
+    keys = []
+    for key in row:
+        is_label = parse_name(key).role == "labels" or is_answer(key)
+        if key in request.labels or (is_label and not request.labels):
+            keys.append(key)
+    return keys
 
 
 # ---- log-probabilities of the top tokens of an answer
@@ -329,7 +392,7 @@ def classes_of_tokens(
         if parse_name(key).kind != "log_probs" or not all(map(_are_logprobs, cells)):
             continue
         listed = [_floats_of(cell) for cell in cells]
-        if not _are_normalised(listed):
+        if not _are_normalised(listed) or _has_other_tokens(rows, listed, request):
             _normalise(rows, key, listed, request, where)
 
 
@@ -358,6 +421,20 @@ def _are_normalised(listed: Sequence[Distribution]) -> bool:
     return np.allclose(sums, 1, 0, SUM_TOLERANCE)
 
 
+def _has_other_tokens(
+    rows: Rows, listed: Sequence[Distribution], request: ImportRequest
+) -> bool:
+    """True for tokens that are no letters, where all labels are."""
+    labels = _words_of_labels(rows, request)
+    if not labels or not labels <= set(ascii_uppercase):
+        return False
+    return any(token.strip() not in ascii_uppercase for token in listed[0])
+
+
+def _words_of_labels(rows: Rows, request: ImportRequest) -> set[str]:
+    return {str(label).strip() for label in _labels_in(rows, request)}
+
+
 def _normalise(
     rows: list[dict[str, Any]],
     key: str,
@@ -366,7 +443,8 @@ def _normalise(
     where: str,
 ) -> None:
     """Replace top tokens by normalised classes, in place, with a remark on the rest."""
-    names = request.class_names or _classes_listed(listed, rows, f"{where}: {key!r}")
+    labels = _words_of_labels(rows, request)
+    names = request.class_names or _classes_listed(listed, labels, f"{where}: {key!r}")
     index = by_token(names)
     n_unlisted = 0
     other_mass = 0.0
@@ -398,17 +476,20 @@ def _normalise(
 
 
 def _classes_listed(
-    listed: Sequence[Distribution], rows: Rows, where: str
+    listed: Sequence[Distribution], labels: Set[str], where: str
 ) -> list[str]:
     """Classes among the tokens. Raises UsageError where these are unclear."""
     names_of_rows = []
     for tokens in listed:
         names_of_rows.append(list(dict.fromkeys(map(str.strip, tokens))))
     every = sorted(set(chain(*names_of_rows)), key=natural)
+    letters = [name for name in every if name in ascii_uppercase]
+    are_listed = all(set(letters) <= set(names) for names in names_of_rows)
+    if len(letters) > 1 and labels and labels <= set(letters) and are_listed:
+        return letters
     if all(len(names) == len(every) for names in names_of_rows):
         return names_of_rows[0]
-    labels = {str(label).strip() for label in _labels_in(rows)}
-    are_letters = set(every) <= set(ascii_uppercase)
+    are_letters = len(letters) == len(every)
     if labels <= set(every) and (labels == set(every) or are_letters):
         return every
     odd = next((name for name in every if name not in labels), every[0])

@@ -16,6 +16,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import remark
 from calcli.importers.source_arrays import Arrays
 from calcli.numerics import AnyArray, FloatArray, sigmoid, softmax
+from calcli.rows import ScoreKind
 
 MOST_PRECISE = ("logits", "log_probs", "probs")
 """Kinds of scores; a sure probability is rounded more than the logits behind it."""
@@ -23,6 +24,10 @@ MOST_PRECISE = ("logits", "log_probs", "probs")
 MOST_APART = 1e-4
 """Difference of two probabilities that are the same but for rounding; in half
 precision that of its digits."""
+
+MOST_APART_IF_ROUNDED = 0.01
+"""Difference of the largest probability in a column of its own, which may be rounded
+more than those of all classes."""
 
 
 def proven_scores(arrays: Arrays, request: ImportRequest, where: str) -> list[Name]:
@@ -43,7 +48,7 @@ def proven_scores(arrays: Arrays, request: ImportRequest, where: str) -> list[Na
     for name in scores:
         origin = _origin(name, scores, arrays)
         if origin is None:
-            kept.append(_with_named_columns(name, arrays))
+            kept.append(_with_columns_of_classes(name, arrays, where))
         else:
             remark(f"{where}: {name.path!r} {origin}")
     return kept
@@ -123,16 +128,45 @@ def _family_of_columns(scores: Sequence[Name], arrays: Arrays) -> Name | None:
     return None
 
 
-def _with_named_columns(score: Name, arrays: Arrays) -> Name:
-    """The columns, named like the classes, that hold the same scores; else these."""
+def _with_columns_of_classes(score: Name, arrays: Arrays, where: str) -> Name:
+    """The columns of the classes that hold the same scores, or of which these are the
+    largest of each row; else these.
+    """
     array = arrays.load(score.path)
     if arrays.columns[score.path].parts or not arrays.is_float(score.path):
         return score
+    for name in arrays.names:
+        if name.role or not arrays.columns[name.path].parts:
+            continue
+        kind = _kind_with_largest(array, name.path, arrays)
+        if kind is not None:
+            shown = arrays.columns[name.path].shown
+            remark(f"{where}: {score.path!r} is the largest of each row of {shown}")
+            return replace(name, role="scores", kind=kind)
     for family in _complete_families(arrays):
         other = arrays.load(family.path)
         if other.shape == array.shape and np.allclose(other, array):
             return replace(family, role="scores", kind=score.kind)
     return score
+
+
+def _kind_with_largest(column: Any, path: str, arrays: Arrays) -> ScoreKind | None:
+    """Kind of an array of columns whose largest probability in every row is a column.
+
+    None if it is not.
+    """
+    if column.ndim != 1 or not (arrays.is_float(path) and arrays.is_wide(path)):
+        return None
+    kind = arrays.kind(path).kind
+    matrix = arrays.load(path)
+    if kind is None or matrix.ndim != 2 or len(matrix) != len(column):
+        return None
+    for block, numbers in blocks_beside(matrix, column):
+        probabilities = block if kind == "probs" else _probabilities(block)
+        difference = np.abs(probabilities.max(axis=1) - numbers)
+        if not (difference <= MOST_APART_IF_ROUNDED).all():
+            return None
+    return kind
 
 
 def _complete_families(arrays: Arrays) -> Iterator[Name]:

@@ -19,6 +19,7 @@ from calcli.importers.array_names import (
     real_names,
 )
 from calcli.importers.column_options import listed_columns, option_for
+from calcli.importers.common_text import texts_around
 from calcli.importers.evidence import (
     PERCENTAGES,
     class_indices,
@@ -29,6 +30,7 @@ from calcli.importers.evidence import (
 )
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.label_search import LabelSearch
+from calcli.importers.labels import OPPOSITES
 from calcli.importers.looks import KIND_OF_LOOK, Look, without_empty
 from calcli.importers.names import (
     is_answer,
@@ -40,6 +42,7 @@ from calcli.importers.names import (
 from calcli.importers.score_search import proven_scores
 from calcli.importers.source_arrays import Arrays
 from calcli.importers.table import Column
+from calcli.items import present
 from calcli.numerics import AnyArray, IntArray
 
 MOST_COLUMNS = 40
@@ -152,6 +155,8 @@ class Suggestions:
             self._take_columns_named_by_labels()
         if not self.scores:
             self._take_likeliest_look()
+            if len(self.scores) == 2:
+                self._take_opposites()
             if len(self.scores) != 1:
                 self._take_columns_together()
 
@@ -219,6 +224,18 @@ class Suggestions:
         if any(map(says_correct, self.paths)):
             return single or wide
         return wide or single
+
+    def _take_opposites(self) -> None:
+        """Two columns that differ in opposite words, ``score_no, score_yes``, in order."""
+        if any(map(self.arrays.is_wide, self.scores)):
+            return
+        by_lower = {name.lower(): name for name in self.scores}
+        for first, second in OPPOSITES:
+            for text in texts_around(first, by_lower):
+                members = [by_lower.get(text.around(word)) for word in (first, second)]
+                if set(members) == set(self.scores):
+                    self._take_together(present(members), self.kind)
+                    return
 
     def _take_columns_together(self) -> None:
         """Several columns whose rows sum to 1, or all of one prefix."""

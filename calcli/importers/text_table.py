@@ -14,7 +14,7 @@ from pathlib import Path
 from calcli.errors import DataError, blaming
 from calcli.importers.names import are_ours
 from calcli.importers.remarks import remark
-from calcli.io.cells import is_number
+from calcli.io.cells import is_blank, is_number
 from calcli.items import counts_up, duplicates
 
 MOST_COMMENTS = 50
@@ -41,13 +41,15 @@ class Opening:
 
     cells : the names of the columns, or the first row. separator : " " is white space.
     n_skipped : lines before the first row or the names. has_names_above : the names
-    stand in the last of these, behind a #.
+    stand in the last of these, behind a #. has_words_above_numbers : a word stands
+    where the next line has a number, and numbers of the first line differ: 1.0, 2.0.
     """
 
     cells: list[str]
     separator: str
     n_skipped: int
     has_names_above: bool = False
+    has_words_above_numbers: bool = False
 
     @property
     def counts_columns(self) -> bool:
@@ -58,7 +60,8 @@ class Opening:
     @property
     def header(self) -> list[str] | None:
         """The names of the columns; None where the first line is a row of the table."""
-        if is_data(self.cells) and not self.counts_columns:
+        are_names = self.counts_columns or self.has_words_above_numbers
+        if is_data(self.cells) and not are_names:
             return None
         return self.cells
 
@@ -114,7 +117,22 @@ def read_opening(path: Path) -> Opening:
             names = split_line(comment, other)
             if len(names) == len(cells):
                 return Opening(names, separator, n_skipped, has_names_above=True)
-    return Opening(cells, separator, n_skipped)
+    are_names = False
+    if is_data(cells) and 0 < len(second) < csv.field_size_limit():
+        are_names = _has_words_above_numbers(cells, split_line(second, separator))
+    return Opening(cells, separator, n_skipped, has_words_above_numbers=are_names)
+
+
+def _has_words_above_numbers(cells: Cells, below: Cells) -> bool:
+    """True for names of columns some of which are numbers: ``1.0,2.0,label``."""
+    numbers = list(filter(is_number, cells))
+    if len(cells) != len(below) or len(set(numbers)) < len(numbers):
+        return False
+    for cell, cell_below in zip(cells, below, strict=True):
+        is_word = cell[:1].isalpha() and not is_blank(cell)
+        if is_word and not is_number(cell) and is_number(cell_below):
+            return True
+    return False
 
 
 def remark_ends(path: Path, opening: Opening) -> None:

@@ -586,3 +586,53 @@ def test_the_two_best_of_four_are_read_as_a_confidence(run):
     assert "--confidence p1 --correct top1=label" in done.line
     words = ("--confidence", "p1", "--correct", "top1=label")
     assert run("extract", "top.jsonl", *words, "-o", "top.h5").code == 0
+
+
+# ---- labels under a name of predictions, and options that a row does not list
+
+
+def tools(n=60):
+    """Records of options that differ, and the place of the right one."""
+    rng = np.random.default_rng(12)
+    made = []
+    for number in range(n):
+        k = 2 + number % 3
+        p = rng.dirichlet(np.ones(k)).round(3)
+        p[-1] = round(1 - p[:-1].sum(), 3)
+        options = [f"tool {option}" for option in rng.choice(9, k, replace=False)]
+        record = {"id": number, "options": options, "probs": p.tolist()}
+        made.append((record, int(rng.choice(k, p=p))))
+    return made
+
+
+def test_a_field_that_may_be_the_label_is_proposed_and_can_be_named(tmp_path):
+    """``answer`` is the model's in some logs, and the right one in others."""
+    text = logs.lines({**record, "answer": y} for record, y in tools())
+    with pytest.raises(DataError, match="no field holds labels") as refused:
+        extract(tmp_path, text)
+    assert "--labels" in refused.value.commands[0]
+    file, report = extract(tmp_path, text, labels=("answer",))
+    assert file["answer"]["labels"][:].tolist() == [y for _, y in tools()]
+    assert "labels are 'answer (by index)'" in " ".join(report.notes)
+
+
+def test_the_likeliest_option_is_not_proposed_as_the_label(tmp_path):
+    rows = []
+    for record, _ in tools():
+        rows.append({**record, "answer": int(np.argmax(record["probs"]))})
+    with pytest.raises(DataError, match="no field holds labels") as refused:
+        extract(tmp_path, logs.lines(rows))
+    assert not refused.value.commands
+
+
+def test_right_options_that_rows_do_not_list_are_a_warning(tmp_path):
+    """A log without options of probability 0 loses answers that are sure and wrong."""
+    rows = []
+    for number in range(60):
+        p = {"a": 0.5, "b": 0.3, "c": 0.2} if number % 3 else {"a": 0.9, "b": 0.1}
+        rows.append({"answers": {"q": {"probabilities": p}}, "label": {"q": "c"}})
+    rows.append({"answers": {"q": {"probabilities": {"a": 1.0}}}, "label": {"q": "a"}})
+    _, report = extract(tmp_path, logs.lines(rows))
+    remarks = " ".join(report.notes)
+    assert "do not list their label, which is an option of other rows: 20" in remarks
+    assert "1 with one option only left out" in remarks

@@ -266,6 +266,7 @@ PROVEN = {
     "outputs.npz": "logits",
     "unnamed.npz": "logits",
     "one hot.npz": "probs",
+    "numbers.csv": "probs",
 }
 """Files of which names and values leave one reading, and the kind of their scores."""
 
@@ -278,6 +279,7 @@ LINES = {
     "outputs.npz": "('outputs' as logits, 'targets')",
     "unnamed.npz": "('arr_0' as logits, 'arr_1' as labels)",
     "one hot.npz": "('y_pred' as probs, 'y_true')",
+    "numbers.csv": "('p_a, p_b, p_c' as probs, 'y')",
 }
 """What is said of them: which array was read as what."""
 

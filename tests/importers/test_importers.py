@@ -584,7 +584,7 @@ def test_labels_as_people_write_them(tmp_path, scores, labels):
     ("value", "message"),
     [
         (np.r_[0.5, np.ones(N - 1)], "row 0 has label 0.5, expected a whole number"),
-        (np.r_[np.ones(N - 1), np.nan], f"row {N - 1} has label nan"),
+        (np.r_[np.ones(N - 1), np.nan], f"is empty in row {N - 1}"),
         (np.full(N, 4), r"row 0 has label 4, expected 0\.\.3"),
         (np.r_[np.ones(N - 1, int), -100], "row 59 has label -100"),
         (np.arange(1, N + 1) % K + 1, "1-based"),

@@ -4,7 +4,6 @@ Labels are drawn from the probabilities; accuracy and NLL are those of the array
 were written.
 """
 
-import csv
 import json
 import re
 import shlex
@@ -12,41 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-N = 300
+from drawn_tables import N, assert_read, drawn, table
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-
-
-def drawn(k, seed=0):
-    """Probabilities (N, k) and labels (N,) drawn from them."""
-    rng = np.random.default_rng(seed)
-    z = 2 * rng.normal(size=(N, k))
-    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
-    return p, (z + rng.gumbel(size=z.shape)).argmax(axis=1)
-
-
-def table(name, columns, separator=","):
-    with Path(name).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter=separator)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-    return name
-
-
-def assert_read(run, name, p, y):
-    done = run("evaluate", name, "--metric", "accuracy", "--metric", "nll", "--json")
-    assert done.code == 0, done.err
-    (result,) = json.loads(done.out)["results"]
-    assert result["n"] == len(y), done.err
-    metrics = result["metrics"]
-    nll = -np.log(p[np.arange(len(y)), y]).mean()
-    assert metrics["accuracy"]["value"] == (p.argmax(axis=1) == y).mean(), done.err
-    assert metrics["nll"]["value"] == pytest.approx(nll, rel=1e-9), done.err
-    return done.err
 
 
 def column_table(pattern, names, p, y, label="species"):
@@ -206,13 +176,8 @@ def test_rare_classes_are_labels_where_they_follow_the_scores(run):
     assert_read(run, table("scores.csv", columns), p, y)
 
 
-def test_labels_that_follow_the_scores_are_proposed_beside_others(run):
+def test_labels_that_follow_the_scores_are_read_beside_others(run):
     p, y = drawn(3)
     columns = {name: p[:, k] for k, name in enumerate(["cat", "dog", "fox"])}
     columns |= {"treated": np.arange(N) % 2, "zz": y}
-    done = run("evaluate", table("scores.csv", columns))
-    command = re.search(r"to try: (calcli extract .*)", done.err)
-    assert command is not None, done.err
-    made = run(*shlex.split(command[1])[1:])
-    assert made.code == 0, made.err
-    assert_read(run, "scores.h5", p, y)
+    assert_read(run, table("scores.csv", columns), p, y)

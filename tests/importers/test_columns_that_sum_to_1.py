@@ -1,0 +1,171 @@
+"""Scores among other numbers of a table: columns side by side that sum to 1.
+
+Labels are drawn from the probabilities; accuracy and NLL are those of the arrays that
+were written.
+"""
+
+import json
+
+import numpy as np
+import pytest
+from drawn_tables import N, assert_read, drawn, table
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def numbers(seed=1):
+    """Columns of other meanings, some of which lie in [0, 1]."""
+    rng = np.random.default_rng(seed)
+    return {
+        "age": rng.integers(18, 90, N),
+        "u": rng.random(N).round(3),
+        "flag": rng.integers(0, 2, N),
+        "top_score": rng.random(N),
+    }
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("neg", "neu", "pos"), ("1", "2", "3"), ("1.0", "2.0", "3.0"), ("a/b", "a", "b")],
+    ids="-".join,
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_they_are_read_among_other_numbers(run, names, is_first):
+    p, y = drawn(3)
+    scores = {name: p[:, k] for k, name in enumerate(names)}
+    columns = {"y": y} | numbers() | scores
+    if is_first:
+        columns = scores | numbers() | {"y": y}
+    assert_read(run, table("scores.csv", columns), p, y)
+
+
+@pytest.mark.parametrize("decimals", [2, 4])
+def test_they_may_be_rounded(run, decimals):
+    p, y = drawn(3)
+    rounded = p.round(decimals)
+    # a zero at the label counts as its rounding says, which is another test
+    keep = rounded[np.arange(N), y] > 0
+    rounded, y = rounded[keep], y[keep]
+    columns = {name: values[keep] for name, values in numbers().items()}
+    columns |= {name: rounded[:, k] for k, name in enumerate(("neg", "neu", "pos"))}
+    done = run("evaluate", table("scores.csv", columns | {"y": y}), "--json")
+    assert done.code == 0, done.err
+    (result,) = json.loads(done.out)["results"]
+    right = (rounded.argmax(axis=1) == y).mean()
+    assert result["metrics"]["accuracy"]["value"] == right
+    assert result["n_classes"] == 3
+
+
+def test_one_hot_columns_are_no_scores(run):
+    """Rows of both sum to 1; only those of real numbers are scores."""
+    p, y = drawn(3)
+    columns = {"age": np.arange(N), "gold": y}
+    columns |= {name: p[:, k] for k, name in enumerate(("neg", "neu", "pos"))}
+    columns |= {f"is_{k}": (y == k).astype(int) for k in range(3)}
+    assert_read(run, table("scores.csv", columns), p, y)
+
+
+def test_scores_of_two_models_are_asked_about(run):
+    p, y = drawn(3)
+    q, _ = drawn(3, seed=4)
+    columns = {"a": p[:, 0], "b": p[:, 1], "c": p[:, 2], "y": y}
+    columns |= {"d": q[:, 0], "e": q[:, 1], "f": q[:, 2]}
+    done = run("evaluate", table("scores.csv", columns))
+    assert done.code in (2, 3), done.err
+
+
+# ---- the largest of each row in a column of its own
+
+
+@pytest.mark.parametrize("largest", ["max_prob", "top_probability", "pred_prob"])
+@pytest.mark.parametrize("kind", ["probs", "logits"])
+def test_the_largest_probability_is_not_taken_for_all_scores(run, largest, kind):
+    p, y = drawn(3)
+    names = ["neg", "neu", "pos"]
+    scores = p if kind == "probs" else np.log(p) + 1.0
+    columns = {name: scores[:, k] for k, name in enumerate(names)}
+    columns |= {"predicted": [names[k] for k in p.argmax(axis=1)]}
+    columns |= {largest: p.max(axis=1).round(4), "actual": [names[k] for k in y]}
+    err = assert_read(run, table("scores.csv", columns), p, y)
+    assert f"'{largest}' is the largest of each row" in err
+
+
+def test_a_number_and_two_words_are_no_scores_beside_scores_of_classes(run):
+    """``u`` and ``site`` have nothing to do with each other, nor with the classes."""
+    p, y = drawn(3)
+    rng = np.random.default_rng(2)
+    columns = {"site": rng.choice(["x", "y"], N), "u": rng.random(N)}
+    columns |= {f"prob_{name}": p[:, k] for k, name in enumerate("abc")}
+    columns |= {"class": y.astype(float)}
+    done = run("evaluate", table("scores.csv", columns))
+    assert "'site'" not in done.err.splitlines()[0], done.err
+
+
+# ---- labels
+
+
+def test_an_empty_label_among_numbers_is_left_out_by_the_proposed_command(run):
+    """pandas writes whole numbers as 1.0 where one is missing."""
+    p, y = drawn(3)
+    columns = {f"p{k}": p[:, k] for k in range(3)}
+    labels = [f"{label}.0" for label in y]
+    labels[7] = ""
+    done = run("evaluate", table("scores.csv", columns | {"y": labels}))
+    assert done.code == 3
+    assert "y: is empty in row 7" in done.err
+    assert "calcli extract scores.csv --drop-missing -o scores.h5" in done.err
+    assert run("extract", "scores.csv", "--drop-missing", "-o", "scores.h5").code == 0
+    kept = np.arange(N) != 7
+    assert_read(run, "scores.h5", p[kept], y[kept])
+
+
+def test_answers_that_are_lists_are_compared_without_an_internal_error(run):
+    p, _ = drawn(3)
+    columns = {"max_prob": p.max(axis=1), "prediction": p.argmax(axis=1)}
+    columns |= {f"class_{k}": np.log(p[:, k]) for k in range(3)}
+    name = table("scores.csv", columns)
+    words = ("--confidence", "max_prob", "--correct", "class=prediction", "-o", "a.h5")
+    done = run("extract", name, *words, "--ignore-label", "3")
+    assert done.code == 0, done.err
+
+
+# ---- opposite words
+
+
+@pytest.mark.parametrize("pair", [("no", "yes"), ("false", "true"), ("neg", "pos")])
+@pytest.mark.parametrize("is_swapped", [True, False])
+def test_two_columns_of_opposite_words_are_proposed_in_their_order(
+    run, pair, is_swapped
+):
+    """The command for scores that prove no kind has class 0 first."""
+    rng = np.random.default_rng(3)
+    z = 2 * rng.normal(size=(N, 2))
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    places = (1, 0) if is_swapped else (0, 1)
+    columns = {f"score_{pair[k]}": z[:, k] for k in places}
+    done = run("evaluate", table("scores.csv", columns | {"diagnosis": y}))
+    assert done.code != 0
+    command = done.err.partition("to try: ")[2].split()
+    assert run(*command[1:]).code == 0, done.err
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    assert_read(run, "scores.h5", p, y)
+
+
+# ---- weights
+
+
+def test_a_column_called_weight_is_said_to_weigh_the_rows(run):
+    """It may as well be the weight of a patient."""
+    p, y = drawn(3)
+    columns = {f"p{k}": p[:, k] for k in range(3)}
+    columns |= {"weight": np.linspace(40, 120, N), "y": y}
+    name = table("scores.csv", columns)
+    done = run("evaluate", name)
+    assert "column 'weight' was read as sample weights" in done.err
+    done = run("evaluate", name, "--sample-weight", "none", "--json")
+    (result,) = json.loads(done.out)["results"]
+    right = (p.argmax(axis=1) == y).mean()
+    assert result["metrics"]["accuracy"]["value"] == right
