@@ -197,7 +197,9 @@ def fit_questions(questions: Sequence[QuestionData], context: Context) -> Fitted
                 question.rows.text_attribute(CONFIDENCE_FORMULA),
                 is_of_options=question.rows.n_options is not None,
             )
-            done[question.name] = _question_fit(question, fit, place)
+            nll_before = artifact.fit.before["nll"]
+            assert nll_before is not None  # zeros count as more than nothing
+            done[question.name] = _question_fit(question, fit, place, nll_before)
     order = [question.name for question in questions]
     record = _record_of_log(questions, [maps[name] for name in order])
     artifact_of_log = QuestionsArtifact.of(picked(maps, order), record)
@@ -376,17 +378,24 @@ def _artifact(
     )
 
 
-def _question_fit(question: QuestionData, fit: TypeFit, place: int) -> QuestionFit:
-    """What is said of a question after the fit."""
-    raw = question.data.losses(np.zeros(question.data.n_parameters))
-    gain = float(fit.judged.gains[place].mean()) if fit.judged.is_used else 0.0
-    before = float(raw.mean())
+def _question_fit(
+    question: QuestionData, fit: TypeFit, place: int, nll_before: float
+) -> QuestionFit:
+    """What is said of a question after the fit.
+
+    nll_before : of the rows as they are, whose zeros count without renormalising the
+    others. A map sees and gives rows that sum to 1.
+    """
+    nll_after = nll_before
+    if fit.judged.is_used:
+        unchanged = question.data.losses(np.zeros(question.data.n_parameters))
+        nll_after = float(unchanged.mean() - fit.judged.gains[place].mean())
     return QuestionFit(
         name=question.name,
         type=question.type,
         n=question.rows.n,
-        nll_before=before,
-        nll_after=before - gain,
+        nll_before=nll_before,
+        nll_after=nll_after,
         change=_change(question, fit.theta[place]),
     )
 

@@ -471,7 +471,8 @@ def _legend(
     entries = value.get(key)
     if isinstance(entries, list) and all(map(_has_label, entries)):
         return tuple(str(entry["label"]) for entry in entries)
-    criteria = _criteria(parents, question)
+    # Texts of the levels, from the first to the last.
+    criteria = legend if isinstance(legend, list) else _criteria(parents, question)
     if len(criteria) == len(options) and are_levels(options):
         first = min(map(int, options))
         return tuple(str(criteria[int(option) - first]) for option in options)

@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 
 from calcli.block import Block, rows_of_column
-from calcli.errors import DataError, InvalidRows, UsageError
+from calcli.errors import DataError, InvalidRows, SaysHow, UsageError
 from calcli.io import validate
 from calcli.io.artifact import Artifact, Link
 from calcli.io.bundle_group import BundleColumns, BundleGroup
@@ -194,10 +194,14 @@ class BundleRows(DataSet):
         if layout.scores is not None:
             present = [layout.scores]
         if len(present) != 1:
-            kinds = " and ".join(present) or "none"
-            raise DataError(
-                f"{self.name}: expected exactly one of {', '.join(SCORE_KINDS)},"
-                f" found {kinds}; choose with --scores PATH --kind KIND"
+            expected = f"{self.name}: expected exactly one of {', '.join(SCORE_KINDS)}"
+            if not present:
+                raise DataError(
+                    f"{expected}, found none; choose with --scores PATH --kind KIND"
+                )
+            raise SaysHow(
+                f"{expected}, found {' and '.join(present)}; choose one, as with"
+                f" --scores {present[0]}"
             )
         path = present[0]
         name = path.rpartition("/")[2]

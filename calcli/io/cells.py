@@ -166,6 +166,8 @@ def text_of(cell: Any) -> str:
         return cell.decode()
     if isinstance(cell, bool | np.bool_):
         return str(bool(cell))
+    if isinstance(cell, np.timedelta64):  # to NumPy an integer
+        return str(cell)
     if isinstance(cell, int | np.integer):
         return str(int(cell))
     if isinstance(cell, float | np.floating):

@@ -138,7 +138,10 @@ def bundle_in_memory(
         if weights is not None:
             file["weights"] = plain_array(weights, "weights")
         if units is not None:
-            file["unit"] = as_names(units, "units", "unit")
+            names = as_names(units, "units", "unit")
+            # Without a first word HDF5 would not know that these are words.
+            dtype = h5py.string_dtype() if names.dtype == object else names.dtype
+            file.create_dataset("unit", data=names, dtype=dtype)
         if class_names is not None and are_confidences:
             raise DataError(
                 "scores: are confidences, of which no class is known; leave"

@@ -35,6 +35,23 @@ def test_it_equals_the_three_commands(run):
     assert 'id="verdict"' in page
 
 
+def test_warnings_of_the_fit_are_printed_as_fit_prints_them(run):
+    """A class that the scores expect, and calibration rows that are all right."""
+    z, y = truth(600, 4, seed=1)
+    np.savez("lacking.npz", logits=z[y != 3], labels=y[y != 3])
+    np.savez("right.npz", logits=z, labels=z.argmax(axis=1))
+    for name, words in (
+        ("lacking", "1 of 4 classes has no row in the calibration data: 3"),
+        ("right", "T ran into its lower bound 0.01"),
+    ):
+        fitted = run("fit", "-m", "ts", f"{name}.npz")
+        done = run("run", f"{name}.npz", "test.npz", "-m", "ts", "-o", "out", "--force")
+        warnings = [line for line in fitted.err.splitlines() if "warning: " in line]
+        assert done.code == 0 and any(words in line for line in warnings)
+        assert [line for line in warnings if line not in done.err] == []
+        assert run("run", "val.npz", "test.npz", "-o", "q", "-q", "--force").err == ""
+
+
 def test_json_names_the_files_and_holds_the_evaluation(run):
     done = run(
         "run",

@@ -628,3 +628,19 @@ def test_labels_that_are_the_numbers_of_class_names_are_looked_up(names):
         places[0]["results"][0]["metrics"]["nll"]
         == places[1]["results"][0]["metrics"]["nll"]
     )
+
+
+@pytest.mark.parametrize("name", ["units", "groups"])
+def test_names_of_rows_that_are_durations_or_none_at_all(name):
+    """It ended in a TypeError of Python or HDF5."""
+    z, y = truth(40, 3)
+    no_names: list[str] = []
+    with pytest.raises(DataError, match=r"shape \(0,\), expected \(40,\)"):
+        calcli.evaluate(z, y, kind="logits", metrics="ece", **{name: no_names})
+    days = np.arange(40).astype("m8[D]") // 4
+    numbers = np.arange(40) // 4
+    by_day, by_number = (
+        calcli.evaluate(z, y, kind="logits", metrics="ece", **{name: values})
+        for values in (days, numbers)
+    )
+    assert by_day.to_dict()["results"] == by_number.to_dict()["results"]

@@ -165,6 +165,18 @@ def test_evaluate_has_a_result_per_question(run, fitted):
     assert json.loads(one.out)["results"][1]["method"] == "ts"
 
 
+def test_fit_and_evaluate_say_the_same_nll_of_answers_as_they_are(run):
+    """A zero among answers of two decimals counts without renormalising the others."""
+    p, y = logs.rows(decimals=1)
+    assert (p == 0).any()
+    records = [logs.openai(i, p[i], y[i]) for i in range(len(p))]
+    Path("zeros.jsonl").write_text(logs.lines(records), "utf-8")
+    fitted = json.loads(run("fit", "zeros.jsonl", "-o", "art.json", "--json").out)
+    evaluated = json.loads(run("evaluate", "zeros.jsonl", "--json").out)
+    nll = evaluated["results"][0]["metrics"]["nll"]["value"]
+    assert fitted["questions"]["team"]["nll_before"] == pytest.approx(nll, abs=1e-12)
+
+
 def test_apply_changes_the_answers_and_nothing_else(run, fitted):
     assert run("apply", fitted, SAMPLE, "-o", "out.jsonl").code == 0
     before, after = read_lines(SAMPLE), read_lines("out.jsonl")

@@ -116,13 +116,15 @@ def test_a_predicate_of_openai_is_yes_no(tmp_path):
 
 
 @pytest.mark.parametrize("labels", ["level", "text", "word of the level"])
-def test_a_score_is_a_bundle_of_ordered_levels(labels, tmp_path):
+@pytest.mark.parametrize("as_list", [False, True])
+def test_a_score_is_a_bundle_of_ordered_levels(labels, as_list, tmp_path):
     p, y = logs.rows()
-    legend = {"0": "low", "1": "middle", "2": "high"}
+    words = ["low", "middle", "high"]
+    legend = words if as_list else dict(zip("012", words, strict=True))
     value = {
         "level": lambda c: int(c),
         "text": lambda c: str(c),
-        "word of the level": lambda c: legend[str(c)],
+        "word of the level": lambda c: words[c],
     }[labels]
     order = ("2", "0", "1")
     records = [

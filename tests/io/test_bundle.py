@@ -211,7 +211,13 @@ def test_bad_scores_are_named_with_their_row(make):
         logits=np.zeros((0, 3)),
         labels=np.zeros(0, dtype=int),
     )
-    bad(make, "expected exactly one of", logits=Z, probs=p, labels=Y)
+    bad(
+        make,
+        "found logits and probs; choose one, as with --scores logits$",
+        logits=Z,
+        probs=p,
+        labels=Y,
+    )
 
 
 def test_one_column_of_probabilities_may_exceed_one_by_rounding_only(make):

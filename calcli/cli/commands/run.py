@@ -177,6 +177,8 @@ def run(args: RunArgs) -> int:
             text = dumps(fitted.artifact)
             artifact = loads(text, str(outputs.calibrator))
             command.say(fitted_sentence(artifact))
+            for warning in artifact.fit.warnings:
+                command.warn(warning)
             job = _job(args, command, artifact, outputs)
             if test is None:
                 model, results = _judge_by_cross_fitting(
