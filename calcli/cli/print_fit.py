@@ -19,6 +19,8 @@ def metrics_sentence(artifact: Artifact) -> str:
         then = number(after[name])
         if name == "ece" and (after[name] or 0.0) < BY_CONSTRUCTION:
             then = "0 by construction"
+        if name == "ece" and artifact.n_classes == 2:
+            called = f"top-label {called}"  # of two classes ECE is that of P(class 1)
         parts.append(f"{called} {number(before[name])} -> {then}")
     losses = []
     for row in artifact.fit.details.get("auto", {}).get("table", ()):

@@ -324,7 +324,11 @@ def artifact_of(table, calibrator=None):
         warnings=[],
     )
     return SimpleNamespace(
-        fit=fit, seconds={"vs": 1.5}, calibrator=calibrator, method="auto"
+        fit=fit,
+        seconds={"vs": 1.5},
+        calibrator=calibrator,
+        method="auto",
+        n_classes=10,
     )
 
 
@@ -373,6 +377,16 @@ def test_a_fit_is_two_lines_and_all_else_is_full(capsys):
         "In-sample: NLL 0.5000 -> 0.4000, ECE 0.1000 -> 0.0200; "
         "best candidate, held out: NLL 0.3000.",
     ]
+
+
+def test_the_ece_of_a_fit_to_two_classes_is_named_apart_from_that_of_evaluate(run):
+    """evaluate measures that of P(class 1), a fit records that of the confidence."""
+    z = np.random.default_rng(0).normal(size=200)
+    labels = np.arange(200) % 2
+    np.savez("two.npz", logits=z, labels=labels)
+    np.savez("three.npz", logits=np.stack([z, -z, 0 * z], axis=1), labels=labels)
+    assert ", top-label ECE 0." in run("fit", "-m", "ts", "two.npz").err
+    assert ", ECE 0." in run("fit", "-m", "ts", "three.npz").err
 
 
 @pytest.mark.parametrize(

@@ -411,6 +411,25 @@ def test_the_headline_of_two_classes_is_of_p_class_1(
     assert "risks" not in top["verdict"]
 
 
+@pytest.mark.parametrize(
+    ("slope", "bias", "words"),
+    [
+        (2.0, 5.2, r"too moderate \(slope [\d.]+\), too low \(O:E 1\.\d\d; "),
+        (1.0, -1.0, r"risks too high \(O:E 0\.\d\d; "),
+    ],
+)
+def test_risks_of_a_rare_class_are_compared_by_a_ratio(run, slope, bias, words):
+    """In points they looked small: 0.4 % predicted, 0.7 % observed."""
+    z = np.random.default_rng(1).normal(size=60_000) - 6.0
+    written("m.h5", *two_classes(z, logistic(slope * z + bias)))
+    report = report_of(run, "m.h5")
+    headline = report["verdict"]
+    assert len(headline) <= 100 and re.search(words, headline), headline
+    positive = report["positive"]
+    ratio = positive["observed"] / positive["predicted"]
+    assert f"(O:E {ratio:.2f}; " in headline
+
+
 def report_of(run, *words):
     """The judgement on the first result, as JSON."""
     output = run("evaluate", *words, "--json", "-q").out
