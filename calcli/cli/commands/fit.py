@@ -50,6 +50,7 @@ from calcli.io.dataset import DataSet
 from calcli.io.locate import columns_joined, split_where
 from calcli.kernels.device import resolve
 from calcli.registry import (
+    BY,
     DEFAULT_METHOD,
     by_group,
     default_method,
@@ -180,11 +181,9 @@ class FitArgs(o.MethodOptions, o.ReadingSeveral, o.WorkerOptions, o.OutputOption
 
     def _with_columns(self, name: str, settings: dict[str, str]) -> dict[str, str]:
         """Settings in which maps by group are by the columns of ``--group-by``."""
-        named = settings_of(self.set_ or (), "--set: ")
-        by_columns = with_group_column(name, {**settings, **named}, self.group_column)
-        for option in named:
-            by_columns.pop(option)
-        return by_columns
+        if BY in settings_of(self.set_ or (), "--set: "):
+            return settings
+        return with_group_column(name, settings, self.group_column)
 
     def _refuse_contradictions(self) -> None:
         """Raise UsageError for options that exclude each other."""
