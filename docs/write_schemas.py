@@ -6,7 +6,10 @@ from typing import Any
 
 import msgspec
 
+from calcli.evaluation.compare_logs import LogComparisonOutput
 from calcli.evaluation.json_structs import EvaluationOutput
+from calcli.evaluation.leaderboard import ComparisonOutput
+from calcli.evaluation.selective_threshold import ThresholdOutput
 from calcli.io.artifact import _Envelope
 
 FOLDER = Path(__file__).resolve().parent / "schemas"
@@ -14,10 +17,16 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 STRUCTS: dict[str, tuple[type, str]] = {
     "artifact": (_Envelope, "A calibrator artifact, as calcli fit writes it"),
+    "compare": (ComparisonOutput, "calcli compare --json"),
+    "compare_log": (
+        LogComparisonOutput,
+        "calcli compare LOG --baseline-bundle LOG --json",
+    ),
     "evaluate": (
         EvaluationOutput,
         "calcli evaluate --json; also calcli report --json, and to_dict() in Python",
     ),
+    "threshold": (ThresholdOutput, "calcli threshold --json"),
 }
 """Name of the schema -> the struct that defines it, and its title."""
 

@@ -213,7 +213,7 @@ class ComparisonOutput(Output, kw_only=True):
     calcli_compare: int
     settings: JsonObject
     data: dict[str, str]
-    results: list[JsonObject]
+    results: list[EntryOutput]
     differences: list[DifferencesOutput]
     ranks: JsonObject | None
 
@@ -249,13 +249,13 @@ class LeaderboardEntry:
         value = self.metrics.get(name, {}).get("value")
         return math.nan if value is None else float(value)
 
-    def to_dict(self) -> JsonObject:
-        output = EntryOutput.of(
+    def output(self) -> EntryOutput:
+        """The struct of its JSON."""
+        return EntryOutput.of(
             self,
             status="ok" if self.reason is None else "failed",
             exit_code=UNSET if self.reason is None else self.exit_code,
         )
-        return output.to_dict()
 
 
 class OpenedFolds(NamedTuple):
@@ -397,7 +397,7 @@ def comparison(
         calcli_compare=1,
         settings={**settings, "calcli_version": __version__},
         data={entry.bundle: entry.data_sha256 for entry in entries},
-        results=[entry.to_dict() for entry in entries],
+        results=[entry.output() for entry in entries],
         differences=differences,
         ranks=None if ranks is None else ranks.to_dict(),
     )

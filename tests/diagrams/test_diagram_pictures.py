@@ -318,6 +318,11 @@ def test_an_svg_can_be_read_aloud_searched_and_holds_no_markup_of_names():
     assert "$x$" in words
 
 
+def test_every_style_is_among_the_figures_of_tests():
+    drawn = {figure.style for figure in every_figure().values()}
+    assert drawn == set(style_names()), "add it to every_figure in tests/drawings.py"
+
+
 def test_styles_describe_themselves():
     assert set(style_names()) >= {
         "bins",

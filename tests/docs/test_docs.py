@@ -20,7 +20,7 @@ from test_readme import TRANSCRIPTS, documentation, run_page
 
 import calcli
 from calcli.calibrator import Laws
-from calcli.cli.app import COMMANDS
+from calcli.cli.app import COMMANDS, load
 from calcli.diagrams.outputs import to_json
 from calcli.diagrams.style import style_names
 from calcli.metrics.catalog import metric_names
@@ -190,6 +190,12 @@ OUTPUTS = {
         *("--tolerance", "0.3"),  # the answers of this log are no better than that
     ],
     "compare": ["compare", "DIGITS", "--methods", "ts,ec", "--json"],
+    "compare_log": ["compare", "LOG", "--baseline-bundle", "LOG", "--json"],
+    "adapt": [
+        *("adapt", "--from", ".5,.5", "--prior", ".3,.7"),
+        *("-o", "prior.json", "--json"),
+    ],
+    "run": ["run", "DIGITS", "-m", "ts", "-o", "run", "--json"],
     "diagram": ["diagram", "DIGITS", "-c", "ts.json", "--resamples", "100", "--json"],
     "methods": ["methods", "--json"],
     "metrics": ["metrics", "--json"],
@@ -229,6 +235,17 @@ def outputs(tmp_path_factory):
         outputs[name] = json.loads(done.stdout)
     outputs["artifact"] = json.loads((folder / "ts.json").read_text("utf-8"))
     return outputs
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_json_of_a_command_has_its_schema(command):
+    if not any(option.name == "json" for option in load(command).params):
+        return
+    titles = []
+    for path in SCHEMAS.glob("*.json"):
+        titles.append(json.loads(path.read_text("utf-8"))["title"])
+    words = f"docs/schemas/{command}.json, and its output in OUTPUTS"
+    assert f"calcli {command} " in " ".join(titles), words
 
 
 @pytest.mark.slow
@@ -281,6 +298,7 @@ def test_every_style_is_in_the_gallery():
         )
     for name in style_names():
         assert f"## {name}: " in page, name
+        assert name in module.GALLERY, f"{name}: its command in docs/pictures.py"
 
 
 @pytest.mark.parametrize("name", ["sample", "cifar100_resnet20"])
