@@ -115,24 +115,26 @@ def signature(
     'ece|norm:1|bins:15|scheme:width|closed:right|label:top'
     """
     added = dict(of_value)
-    as_set = {
-        "norm": norm_text(settings.norm),
-        "bins": str(settings.bins),
-        "scheme": settings.scheme,
-        "label": settings.label,
-    }
     one = metric(name)
     if isinstance(one.measure, partial):
         numbers = {key: f"{x:g}" for key, x in one.measure.keywords.items()}
         added = numbers | added
     parts = [name.partition("(")[0]]
     for key, constant in one.signature:
-        text = as_set[key] if constant is None else constant
+        text = _as_set(settings, key) if constant is None else constant
         parts.append(f"{key}:{added.pop(key, text)}")
     parts += [f"{key}:{text}" for key, text in added.items()]
     if settings.unit is not None:
         parts.append(f"unit:{settings.unit}")
     return "|".join([*parts, f"calcli:{__version__}"])
+
+
+def _as_set(settings: MetricSettings, key: str) -> str:
+    """Text of a setting in a signature."""
+    if key == "norm":
+        return norm_text(settings.norm)
+    value = getattr(settings, key)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def settings_of(names: Iterable[str]) -> set[str]:

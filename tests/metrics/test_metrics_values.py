@@ -3,6 +3,7 @@
 from dataclasses import fields
 from itertools import pairwise
 
+import h5py
 import numpy as np
 import pytest
 from metric_cases import (
@@ -556,6 +557,20 @@ def test_two_values_of_a_metric_never_share_a_signature(setting, k):
                     np.testing.assert_equal(*numbers, message)
             elif setting not in OF_DRAWS_AND_INTERVALS | {"unit"}:
                 assert setting in settings_of([name]), f"--{setting} {name}"
+
+
+@pytest.mark.parametrize("setting", sorted(settings_of(metric_names())))
+def test_a_setting_without_effect_on_the_metric_is_refused(setting, run, tmp_path):
+    """The NLL depends on none of the settings that a signature names."""
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["logits"] = np.eye(2)
+        file["labels"] = np.arange(2)
+    option = f"--{setting.replace('_', '-')}"
+    value = str(OTHER_SETTINGS[setting])
+    done = run("evaluate", str(path), "-m", "nll", option, value)
+    assert done.code == 2
+    assert f"{option} has no effect here" in done.err
 
 
 def signed(name, context, value):

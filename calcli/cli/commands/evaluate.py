@@ -46,7 +46,7 @@ from calcli.evaluation.term_meanings import explained
 from calcli.evaluation.verdict_limits import FailOn, VerdictOutcome
 from calcli.importers.open_any_file import logs_once
 from calcli.io.atomic import check_output, write_bytes
-from calcli.metrics.catalog import metric, report_metrics, settings_of
+from calcli.metrics.catalog import metric, metric_names, report_metrics, settings_of
 from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.settings import Label, MetricSettings, norm_of
 from calcli.registry import is_by_group
@@ -268,7 +268,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         """Settings on which no metric that is asked for depends."""
         if not self.metric or self.per_class:
             return set()
-        settings = {"bins", "norm", "scheme", "label", "compat", "threshold"}
+        settings = settings_of(metric_names())
         limited = [limit.metric for limit in self.limits()]
         settings -= settings_of([*self.metric, *limited])
         has_gaps = self.has_groups and not self.ordered
