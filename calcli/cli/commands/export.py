@@ -27,6 +27,7 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.errors import DataError, UsageError
 from calcli.exporting.exporting import (
+    TARGETS,
     Export,
     check,
     export,
@@ -67,7 +68,7 @@ class ExportArgs(o.Reading, o.OutputOptions):
         str | None,
         typer.Option(
             "--to",
-            metavar="onnx|torch|python|temperatures",
+            metavar="|".join((*TARGETS, TEMPERATURES)),
             help="What the calibrator is written for.",
             show_default="by the ending of OUT",
         ),
