@@ -1,6 +1,7 @@
 """The verdict: its level, its power, its kinds, and what it names."""
 
 import json
+import re
 from math import comb
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from calcli.evaluation.levels import LEVEL, TEST_LEVELS
 from calcli.evaluation.measure_facts import measure_facts, summarise_data
 from calcli.evaluation.results import Judgement
 from calcli.evaluation.verdict import judge
+from calcli.evaluation.words import _LINES
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext
 from calcli.metrics.joint_test import joint_test
@@ -337,3 +339,11 @@ def test_few_errors_do_not_hide_underconfidence():
     assert (
         judgement_of(rows, fit=FitSize(320, n_folds=5)).verdict.kind == "underconfident"
     )
+
+
+def test_every_kind_of_finding_has_its_sentence_and_every_sentence_its_finding():
+    """A kind that no test data show would otherwise fail where a user's data do."""
+    made = set()
+    for path in Path(calcli.__file__).parent.joinpath("evaluation").glob("*.py"):
+        made |= set(re.findall(r'\bFinding\(\s*"(\w+)"', path.read_text("utf-8")))
+    assert made == set(_LINES)

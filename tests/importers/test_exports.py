@@ -17,6 +17,9 @@ import h5py
 import numpy as np
 import pytest
 
+from calcli.importers.formats import formats, recognise
+from calcli.importers.source_file import SourceFile
+
 N = 400
 NAMES = ["cat", "dog", "fox"]
 RNG = np.random.default_rng(3)
@@ -451,6 +454,15 @@ EXPORTS = [
 ]
 
 
+IN_OTHER_TESTS = {
+    *("arrow", "hdf5", "json-table", "npy", "npz", "pickle", "pt", "safetensors"),
+    *("fiftyone", "fiftyone-labels"),
+    *("helm", "helm-letters", "helm-stats", "inspect", "openai"),  # tests/fuzz too
+    *("lighteval", "lm-eval", "lm-eval-write-out"),
+}
+"""Formats whose files stand in other tests."""
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -472,6 +484,13 @@ def test_an_export_is_read_without_options(write, run):
     assert made.code == 0 and "probs" in made.err.splitlines()[0], made.err
     scores, _, others = made.err.splitlines()[0].partition("probs")
     assert scores.startswith("Read ") and "pred" not in others, made.err
+
+
+def test_every_format_has_a_file_in_the_tests():
+    tested = set(IN_OTHER_TESTS)
+    for write in EXPORTS:
+        tested.add(recognise(SourceFile(Path(write()))).name)
+    assert tested == {format.name for format in formats()}, "a writer in EXPORTS"
 
 
 PATTERNS = [
