@@ -1,8 +1,9 @@
 """What the values of arrays prove, whatever their names are.
 
 - ``kind_of_scores``: probabilities, their logarithms, or other real numbers;
-- ``class_indices``: values that are classes; ``agreement``: with the largest score,
-  which tells labels from predictions; ``label_evidence``: they follow the scores;
+- ``class_indices``: values that are classes (``possible_classes``: that might be);
+  ``agreement``: with the largest score, which tells labels from predictions;
+  ``label_evidence``: they follow the scores;
 - ``SignEvidence``, ``ranks_reversed``: the least score is the label, as of losses;
 - ``is_one_hot``, ``is_ranked``, ``is_never_below_half``: what only looks like scores.
 
@@ -12,6 +13,7 @@ All of them look at all values, in blocks. None knows of names, files or options
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import sqrt
+from string import ascii_lowercase
 from typing import Annotated, Any
 
 import numpy as np
@@ -231,6 +233,33 @@ def class_indices(
     if values.min() < 0 or values.max() >= k:
         return _indices_of_words(values, names)
     return values.astype(np.int64)
+
+
+def possible_classes(
+    values: AnyArray, k: int, names: Sequence[str] | None
+) -> IntArray | None:
+    """Classes (n,) as which labels might be read; None where that is unclear.
+
+    Beside those of ``class_indices`` any two values of two classes, letters (A is class
+    0), and whole numbers from 1 to k.
+    """
+    if values.ndim != 1 or values.dtype.kind not in "biufU":
+        return None
+    if names:
+        named = class_indices(values, k, names)
+        if named is not None:
+            return named
+    distinct, inverse = np.unique(values, return_inverse=True)
+    if k == 2 and len(distinct) == 2:
+        return inverse
+    if values.dtype.kind == "U":
+        letters = list(ascii_lowercase[:k])
+        return class_indices(np.char.lower(values), k, letters)
+    if values.dtype.kind == "f" and not (values % 1).any():
+        values = values.astype(np.int64)
+    if counts_from_1(values, k):
+        values = values - 1
+    return class_indices(values, k, None)
 
 
 def counts_from_1(values: AnyArray, k: int) -> bool:

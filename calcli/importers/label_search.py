@@ -81,11 +81,10 @@ class LabelSearch:
         predicted = []
         others = []
         for name in here:
-            matches_largest = self.arrays.agreement(self.score.path, name.path)
-            if matches_largest is not None and matches_largest.share == 1:
+            if self.arrays.is_prediction(self.score.path, name.path):
                 predicted.append(name)
             else:
-                others.append(self._is_proven(name.path))
+                others.append(self.arrays.is_proven_label(self.score.path, name.path))
         # Without this a model that is right in every row would lose its labels.
         if not others or not all(others):
             return labels
@@ -113,19 +112,10 @@ class LabelSearch:
             label_names = [name for name in label_names if is_answer(name.core)]
         elif is_only and not has_own_columns and not is_named:
             path = companion(self.score, label_names, any_model=True)
-            if path is None or not self.may_follow(path):
+            if path is None or not self.arrays.may_follow(self.score.path, path):
                 return None
             return Label(path, "the only array of as many classes")
         return self._by_values(label_names, len(scores))
-
-    def may_follow(self, path: str) -> bool:
-        """True unless many rows show that a column has nothing to do with the scores."""
-        follows = self.arrays.label_evidence(self.score.path, path)
-        return follows is None or follows.is_likely
-
-    def _is_proven(self, path: str) -> bool:
-        follows = self.arrays.label_evidence(self.score.path, path)
-        return follows is not None and follows.is_proven
 
     def _may_be_label(self, name: Name, scores: Any) -> bool:
         """True for classes beside the scores: a value per row, or per position."""
@@ -149,7 +139,8 @@ class LabelSearch:
                 continue
             is_number = self.arrays.load(name.path).dtype.kind in "iu"
             is_other = is_counter(name.core) or is_unit(name.core)
-            if is_number and (is_other or not self._is_proven(name.path)):
+            is_proven = self.arrays.is_proven_label(self.score.path, name.path)
+            if is_number and (is_other or not is_proven):
                 continue
             if indices.tobytes() not in known:  # else the same classes again
                 known.add(indices.tobytes())

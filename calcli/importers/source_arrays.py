@@ -1,10 +1,11 @@
 """The arrays of a source: their names, and what is known of their values.
 
 Everything that is said of how a file is read rests on this: values are loaded, and
-evidence is computed, once for each array. Arrays that cannot be read are None.
+evidence is computed, once for each array. Arrays that cannot be read are None. Columns
+that an option lists (``A,B,C``) are asked about as arrays are.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.array_names import Name, headers_path, names_of_arrays, of_role
+from calcli.importers.column_options import listed_columns
 from calcli.importers.evidence import (
     Agreement,
     KindEvidence,
@@ -21,17 +23,20 @@ from calcli.importers.evidence import (
     counts_from_1,
     kind_of_scores,
     label_evidence,
+    possible_classes,
+    ranks_apart,
 )
 from calcli.importers.looks import Look, is_single_value, looks_like, without_empty
 from calcli.importers.ragged import Parts
-from calcli.importers.table import Columns
+from calcli.importers.table import Column, Columns
 from calcli.numerics import AnyArray, IntArray
 
 
 class Arrays:
     """The arrays of a source, by path. What is computed once, for each path:
 
-    - load : the array, or None: without rows, a single value, or not readable.
+    - load : the array, or of a list of columns (n, k) numbers; None for one without
+      rows, of a single value, or not readable, and for columns of no numbers.
     - values : all of it, (n, 1) as (n,), empty cells as NaN or no text; or None.
     - words : its distinct values, without the empty one.
     - look : what the name and the first values suggest.
@@ -44,6 +49,9 @@ class Arrays:
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
         self.names = names_of_arrays(columns)
+        self._parts: dict[str, Column] = {}
+        for column in columns.values():
+            self._parts |= column.parts
         self.load = cache(self._load)
         self.values = cache(self._values)
         self.words = cache(self._words)
@@ -67,6 +75,8 @@ class Arrays:
     # ---- values
 
     def _load(self, path: str) -> Any:
+        if path not in self.columns:
+            return self.stacked(self.listed(path))
         try:
             array = self.columns[path].load()
         except DataError:
@@ -84,6 +94,27 @@ class Arrays:
             return None
         is_column = values.ndim == 2 and values.shape[1] == 1
         return values[:, 0] if is_column else values
+
+    def listed(self, option: str) -> list[str]:
+        """Columns that an option lists, parts of arrays among them."""
+        return listed_columns(
+            list(dict.fromkeys((*self.columns, *self._parts))), option
+        )
+
+    def stacked(self, paths: Sequence[str]) -> AnyArray | None:
+        """Columns of numbers as an array (n, k), NaN where empty; None for others."""
+        columns = []
+        for path in paths:
+            if path in self.columns:
+                values = self.values(path)
+            else:  # a class whose name means something else as that of a column
+                values = self._parts[path].rows(slice(None))
+            if values is None or values.ndim != 1 or values.dtype.kind not in "biuf":
+                return None
+            columns.append(values)
+        if len(set(map(len, columns))) != 1:
+            return None
+        return np.stack(columns, axis=1).astype(np.float64)
 
     def present(self, path: str) -> AnyArray | None:
         """The values that are not empty; None where they cannot be read."""
@@ -164,6 +195,44 @@ class Arrays:
         if indices is None:
             return None
         return label_evidence(self.load(scores), indices, self.kind(scores).kind)
+
+    def is_prediction(self, scores: str, labels: str) -> bool:
+        """True for a column that names the class of the largest score in every row."""
+        matches_largest = self.agreement(scores, labels)
+        return matches_largest is not None and matches_largest.share == 1
+
+    def is_proven_label(self, scores: str, labels: str) -> bool:
+        """True for classes that follow the scores as only labels do."""
+        follows = self.label_evidence(scores, labels)
+        return follows is not None and follows.is_proven
+
+    def may_follow(self, scores: str, labels: str) -> bool:
+        """True unless many rows show that a column has nothing to do with the scores.
+
+        scores : an array, or columns as an option lists them.
+        """
+        numbers = self.load(scores)
+        values = self.values(labels)
+        if numbers is None or values is None or len(numbers) != len(values):
+            return True
+        if numbers.dtype.kind not in "iuf" or numbers.ndim > 2:
+            return True
+        if numbers.ndim == 1 or numbers.shape[1] == 1:
+            return _may_rank(np.asarray(numbers[()]).reshape(-1), values)
+        names = self.classes(scores)
+        classes = possible_classes(values, numbers.shape[1], names)
+        if classes is None:
+            return True
+        follows = label_evidence(numbers, classes, self.kind(scores).kind)
+        return follows is None or follows.is_likely
+
+
+def _may_rank(scores: AnyArray, labels: AnyArray) -> bool:
+    """True unless one score a row has nothing to do with two classes."""
+    classes = possible_classes(labels, 2, None)
+    if classes is None or np.isnan(scores).any():
+        return True
+    return ranks_apart(scores, classes)
 
 
 def _whole_values(values: Any) -> AnyArray:

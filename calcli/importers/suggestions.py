@@ -6,9 +6,6 @@ Nothing of it is read unasked: ``advice`` spells it as a command that can be typ
 
 from collections.abc import Sequence
 from itertools import chain
-from string import ascii_lowercase
-
-import numpy as np
 
 from calcli.importers.array_names import (
     LEFT_OVER,
@@ -18,15 +15,11 @@ from calcli.importers.array_names import (
     parse_name,
     real_names,
 )
-from calcli.importers.column_options import listed_columns, option_for
+from calcli.importers.column_options import option_for
 from calcli.importers.common_text import texts_around
 from calcli.importers.evidence import (
     PERCENTAGES,
-    class_indices,
-    counts_from_1,
     kind_of_scores,
-    label_evidence,
-    ranks_apart,
 )
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.label_search import LabelSearch
@@ -41,9 +34,7 @@ from calcli.importers.names import (
 )
 from calcli.importers.score_search import proven_scores
 from calcli.importers.source_arrays import Arrays
-from calcli.importers.table import Column
 from calcli.items import present
-from calcli.numerics import AnyArray, IntArray
 
 MOST_COLUMNS = 40
 """Columns that are looked at."""
@@ -65,9 +56,6 @@ class Suggestions:
         self.where = where
         self.columns = arrays.columns
         self.request = request
-        self.parts: dict[str, Column] = {}
-        for column in self.columns.values():
-            self.parts |= column.parts
         self.paths = self._columns_to_look_at()
         self.looks: dict[str, Look] = {}
         for path in self.paths:
@@ -176,9 +164,7 @@ class Suggestions:
             if label is None or "/" in score.path or not is_generated(score):
                 continue
             labels = self.labels or self._labels_beside(score.path)
-            matches_largest = self.arrays.agreement(score.path, label)
-            is_predicted = matches_largest is not None and matches_largest.share == 1
-            if is_predicted:
+            if self.arrays.is_prediction(score.path, label):
                 self.looks[label] = "predictions"
             elif not labels and self.looks.get(label) in ("groups", "labels"):
                 labels = [label]
@@ -258,7 +244,7 @@ class Suggestions:
 
     def _kind_of_columns(self, members: Sequence[str]) -> str | None:
         """Kind that all columns together prove; None if these are no numbers."""
-        stacked = self._stacked(members)
+        stacked = self.arrays.stacked(members)
         if stacked is None:
             return None
         scores = without_empty(stacked)
@@ -269,21 +255,6 @@ class Suggestions:
             self._has_percent_columns = True
             return "probs"
         return proof.kind
-
-    def _stacked(self, members: Sequence[str]) -> AnyArray | None:
-        """Columns of numbers as an array (n, k); None for others."""
-        columns = []
-        for path in members:
-            if path in self.columns:
-                values = self.arrays.values(path)
-            else:  # a class whose name means something else as that of a column
-                values = self.parts[path].rows(slice(None))
-            if values is None or values.ndim != 1 or values.dtype.kind not in "biuf":
-                return None
-            columns.append(values)
-        if len(set(map(len, columns))) != 1:
-            return None
-        return np.stack(columns, axis=1).astype(np.float64)
 
     # ---- the labels
 
@@ -332,7 +303,8 @@ class Suggestions:
         """The columns but those whose values have nothing to do with the scores."""
         kept = []
         for path in paths:
-            if parse_name(path).role == "labels" or self._may_follow(path):
+            is_named = parse_name(path).role == "labels"
+            if is_named or self._may_follow(path):
                 kept.append(path)
             else:
                 self.looks[path] = ""
@@ -340,30 +312,7 @@ class Suggestions:
         return kept
 
     def _may_follow(self, path: str) -> bool:
-        scores = self._values_of_scores()
-        labels = self.arrays.values(path)
-        if scores is None or labels is None or len(scores) != len(labels):
-            return True
-        k = 2 if scores.ndim == 1 else scores.shape[1]
-        classes = _as_classes(labels, k)
-        if classes is None:
-            return True
-        if scores.ndim == 1:
-            return ranks_apart(scores, classes)
-        follows = label_evidence(scores, classes, kind_of_scores(scores).kind)
-        return follows is None or follows.is_likely
-
-    def _values_of_scores(self) -> AnyArray | None:
-        """The scores (n, k) or (n,); None where they are unclear or have gaps."""
-        if len(self.scores) != 1:
-            return None
-        if self.scores[0] in self.columns:
-            values = self.arrays.values(self.scores[0])
-        else:
-            values = self._stacked(self._listed(self.scores[0]))
-        if values is None or values.dtype.kind not in "iuf" or values.ndim > 2:
-            return None
-        return None if np.isnan(values).any() else values
+        return len(self.scores) != 1 or self.arrays.may_follow(self.scores[0], path)
 
     def _labels_by_values(self) -> list[str]:
         """Columns whose values fit the k classes of the scores.
@@ -388,24 +337,4 @@ class Suggestions:
         if self.scores[0] in self.columns:
             values = self.arrays.values(self.scores[0])
             return 2 if values is None else values.shape[-1]
-        return len(self._listed(self.scores[0]))
-
-    def _listed(self, option: str) -> list[str]:
-        """Columns that an option lists."""
-        names = [*self.columns, *(self.parts.keys() - self.columns.keys())]
-        return listed_columns(names, option)
-
-
-def _as_classes(labels: AnyArray, k: int) -> IntArray | None:
-    """Classes (n,) as which labels would be read; None where that is unclear."""
-    distinct, inverse = np.unique(labels, return_inverse=True)
-    if k == 2 and len(distinct) == 2:
-        return inverse.reshape(-1)
-    if labels.dtype.kind == "U":
-        letters = list(ascii_lowercase[:k])
-        return class_indices(np.char.lower(labels), k, letters)
-    if labels.dtype.kind == "f" and not (labels % 1).any():
-        labels = labels.astype(np.int64)
-    if counts_from_1(labels, k):
-        labels = labels - 1
-    return class_indices(labels, k, None)
+        return len(self.arrays.listed(self.scores[0]))

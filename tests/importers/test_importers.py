@@ -660,6 +660,21 @@ def test_scores_without_labels_are_never_a_silent_outcome(tmp_path, scores, labe
     assert np.array_equal(found["cal"]["logits"], scores[:10])
 
 
+@pytest.mark.parametrize("words", [["A", "B", "C"], ["left", "right"]])
+def test_words_are_labels_of_scores_of_unknown_name_if_they_follow_them(
+    tmp_path, words
+):
+    rng = np.random.default_rng(3)
+    probs = softmax(rng.normal(size=(300, len(words))))
+    np.savez(tmp_path / "a.npz", out=probs, side=rng.choice(words, 300))
+    with pytest.raises(DataError, match="no column follows the scores as labels do"):
+        bring(tmp_path / "a.npz", tmp_path / "out.h5")
+    drawn = [rng.choice(words, p=row) for row in probs]
+    np.savez(tmp_path / "a.npz", out=probs, side=drawn)
+    found = bring(tmp_path / "a.npz", tmp_path / "out.h5")
+    assert [words[label] for label in found[""]["labels"]] == drawn
+
+
 # ---- scores that break the rules
 
 
