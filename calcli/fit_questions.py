@@ -34,7 +34,7 @@ from calcli.io.locate import Layout
 from calcli.io.question_artifact import QuestionMap, QuestionsArtifact, map_of_artifact
 from calcli.io.row_facts import facts_of
 from calcli.io.rows_seen import sketch
-from calcli.items import picked, places
+from calcli.items import index_of_each, picked
 from calcli.methods.platt import PlattScaling
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.collect import summarise
@@ -247,7 +247,7 @@ def units_with_folds(questions: Sequence[BundleRows], seed: int) -> list[RowUnit
     """
     names = list(map(_unit_names, questions))
     distinct = dict.fromkeys(chain(*names))
-    number_of = places(distinct)
+    number_of = index_of_each(distinct)
     numbers = []
     counted_numbers = []
     hashes = []

@@ -34,9 +34,9 @@ def without(values: Mapping[str, Item], names: Collection[str]) -> dict[str, Ite
     return {name: value for name, value in values.items() if name not in names}
 
 
-def places(items: Iterable[Key]) -> dict[Key, int]:
-    """Place of every item, counted from 0; of one that occurs again its last."""
-    return {item: place for place, item in enumerate(items)}
+def index_of_each(items: Iterable[Key]) -> dict[Key, int]:
+    """Index of every item; of one that occurs again its last."""
+    return {item: index for index, item in enumerate(items)}
 
 
 def duplicates(items: Iterable[Key]) -> list[Key]:

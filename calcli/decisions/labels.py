@@ -188,17 +188,17 @@ def _yes_or_no(text: str, options: Sequence[str]) -> int | None:
 class Fit:
     """How well the values of a field are labels of a question.
 
-    n : values. texts, indices : values that are the text of an option, or an index.
-    doubtful : whole numbers that are both, of two different options.
-    predicted : values that are the option with the largest probability.
+    n : values. n_texts, n_indices : of these that are the text of an option, or an
+    index. n_ambiguous : whole numbers that are both, of two different options.
+    n_predicted : values that are the option with the largest probability.
     example : a value that is none of the options.
     """
 
     n: int = 0
-    texts: int = 0
-    indices: int = 0
-    doubtful: int = 0
-    predicted: int = 0
+    n_texts: int = 0
+    n_indices: int = 0
+    n_ambiguous: int = 0
+    n_predicted: int = 0
     example: Any = None
 
     def add(self, value: Any, answer: Answer) -> None:
@@ -206,21 +206,21 @@ class Fit:
         self.n += 1
         by_text = option_of(value, answer)
         by_index = option_of(value, answer, by_index=True)
-        self.texts += by_text is not None
-        self.indices += by_index is not None
+        self.n_texts += by_text is not None
+        self.n_indices += by_index is not None
         is_both = by_text is not None and by_index is not None
         if is_both and by_text != by_index and not isinstance(value, str):
-            self.doubtful += 1
+            self.n_ambiguous += 1
         if by_text is None and by_index is None and self.example is None:
             self.example = value
         place = by_index if by_text is None else by_text
         if place is not None:
             largest = max(answer.probabilities)
-            self.predicted += answer.probabilities[place] == largest
+            self.n_predicted += answer.probabilities[place] == largest
 
     @property
     def n_fitting(self) -> int:
-        return max(self.texts, self.indices)
+        return max(self.n_texts, self.n_indices)
 
     @property
     def is_whole(self) -> bool:
@@ -228,17 +228,17 @@ class Fit:
 
     @property
     def is_prediction(self) -> bool:
-        return self.n >= FEWEST_VALUES and self.predicted == self.n
+        return self.n >= FEWEST_VALUES and self.n_predicted == self.n
 
     @property
     def is_ambiguous(self) -> bool:
         """True for whole numbers that are texts of options, and as well indices."""
-        return self.doubtful > 0 and self.texts == self.indices == self.n
+        return self.n_ambiguous > 0 and self.n_texts == self.n_indices == self.n
 
     @property
     def by_index(self) -> bool:
         """True where more values are indices than texts of options."""
-        return self.texts < self.indices
+        return self.n_texts < self.n_indices
 
 
 @dataclass
@@ -315,7 +315,7 @@ class LabelSearch:
         for fits in self.fits.values():
             for path, fit in fits.items():
                 is_measure = path[-1].lower() in OTHER_WORDS
-                if not is_measure and fit.is_whole and fit.predicted < fit.n:
+                if not is_measure and fit.is_whole and fit.n_predicted < fit.n:
                     possible.add(path)
         return possible.pop() if len(possible) == 1 else None
 

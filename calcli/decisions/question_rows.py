@@ -104,8 +104,8 @@ class QuestionRows:
 
     @cached_property
     def _columns(self) -> IntArray:
-        """For every list of options: the place of each class in it."""
-        columns = [places_of(self.classes or (), order) for order in self.orders]
+        """For every list of options: the index of each class in it."""
+        columns = [indices_among(self.classes or (), order) for order in self.orders]
         return np.array(columns, dtype=np.int64)
 
     def class_labels(self) -> IntArray:
@@ -118,8 +118,8 @@ class QuestionRows:
         return np.where(labels < 0, -1, classes[order, np.maximum(labels, 0)])
 
 
-def places_of(classes: Sequence[str], options: Sequence[str]) -> list[int]:
-    """Place of every class among options; yes and no in any spelling."""
+def indices_among(classes: Sequence[str], options: Sequence[str]) -> list[int]:
+    """Index of every class among options; yes and no in any spelling."""
     yes = yes_place(options)
     if classes == (NO, YES) and yes is not None:
         return [1 - yes, yes]

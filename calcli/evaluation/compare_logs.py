@@ -24,7 +24,7 @@ from calcli.evaluation.question_thresholds import (
 )
 from calcli.evaluation.scores import measured
 from calcli.io.bundle import BundleRows
-from calcli.items import places, present
+from calcli.items import index_of_each, present
 from calcli.metrics.collect import collect, predicted
 from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
@@ -139,7 +139,7 @@ def compare_question(
     Raises DataError where labels differ.
     """
     baseline = baseline.in_order_of(new)
-    row_of = places(baseline.records)
+    row_of = index_of_each(baseline.records)
     ours = []
     theirs = []
     for row, record in enumerate(new.records):

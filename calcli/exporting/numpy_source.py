@@ -10,7 +10,7 @@ from calcli.exporting.graph import Graph
 from calcli.exporting.operations import OPERATIONS
 from calcli.exporting.target import Run, Written
 from calcli.io.artifact import Artifact
-from calcli.items import places
+from calcli.items import index_of_each
 from calcli.numerics import AnyArray
 
 SHORT = 16
@@ -110,7 +110,7 @@ def write_source(artifact: Artifact, graph: Graph) -> str:
     for column, known in groups_of(artifact).items():
         group = ", group"
         shape = GROUP
-        groups = f"GROUPS = {places(known)!r}\n"
+        groups = f"GROUPS = {index_of_each(known)!r}\n"
         lookup = LOOKUP
         operator = "import operator\n"
         about_group = (

@@ -12,7 +12,7 @@ from calcli.exporting.calibrator_graph import UNSEEN, groups_of, trace
 from calcli.exporting.numpy_source import load_source, write_source
 from calcli.exporting.target import Run
 from calcli.io.artifact import Artifact
-from calcli.items import places
+from calcli.items import index_of_each
 from calcli.numerics import (
     AnyArray,
     BoolArray,
@@ -130,7 +130,7 @@ def compare(
         code = np.arange(len(scores)) % (len(known) + 1)
         if columns is not None:
             column = columns[name]
-            place_of = places(known)
+            place_of = index_of_each(known)
             known_places = [place_of.get(group, -1) for group in column.names]
             code = np.array(known_places, dtype=np.int64)[column.code]
         groups[name] = Codes((*known, UNSEEN), code)

@@ -14,12 +14,12 @@ from calcli.importers.evidence import (
     FEWEST_RANKED,
     are_probabilities,
     blocks,
+    class_of_each_row,
     counts_from_1,
     has_largest,
     is_never_below_half,
     is_one_hot,
     is_ranked,
-    places_of_words,
 )
 from calcli.importers.labels import OPPOSITES
 from calcli.importers.names import is_prediction, says_correct
@@ -259,7 +259,7 @@ def logged_predictions(
 ) -> IntArray | None:
     """Logged classes (n,), from names or whole numbers; None for other arrays.
 
-    Whole numbers are names where all of them are, else places.
+    Whole numbers are names where all of them are, else indices.
     """
     values = _values(column, n)
     if values is None:
@@ -270,9 +270,9 @@ def logged_predictions(
         values = values.astype(np.int64)
     elif values.dtype.kind not in "OUS":
         return None
-    places = places_of_words(values.tolist(), names or ())
-    if (places >= 0).all():
-        return places
+    named = class_of_each_row(values.tolist(), names or ())
+    if (named >= 0).all():
+        return named
     return values if values.dtype.kind == "i" else None
 
 

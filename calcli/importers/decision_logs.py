@@ -243,7 +243,7 @@ def write_log(
     """Write a bundle for every question, with remarks on what was read."""
     remark_log(read)
     names = group_names(read.log)
-    with remarks() as doubts:
+    with remarks() as of_questions:
         for rows in read.log.questions:
             if not rows.n:
                 continue
@@ -254,10 +254,10 @@ def write_log(
             report.bundles += write_groups(
                 out, imported, dealt, origin, splitting, attributes
             )
-    for doubt in doubts[:MOST_DESCRIBED]:
-        remark(doubt)
-    if len(doubts) > MOST_DESCRIBED:
-        remark(f"and {len(doubts) - MOST_DESCRIBED} more remarks on questions")
+    for note in of_questions[:MOST_DESCRIBED]:
+        remark(note)
+    if len(of_questions) > MOST_DESCRIBED:
+        remark(f"and {len(of_questions) - MOST_DESCRIBED} more remarks on questions")
     if not read.log.plan.labels and not request.no_labels:
         raise _without_labels(read, request)
     if not report.bundles:

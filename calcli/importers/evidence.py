@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from calcli.importers.ragged import Parts
-from calcli.importers.spellings import places_of
+from calcli.importers.spellings import class_of_each_word
 from calcli.io.validate import look_like_probabilities
 from calcli.metrics.label_agreement import LabelAgreement, least_labels
 from calcli.numerics import AnyArray, BoolArray, IntArray, softmax
@@ -270,18 +270,19 @@ def counts_from_1(values: AnyArray, k: int) -> bool:
 
 
 def _indices_of_words(values: AnyArray, names: Sequence[str] | None) -> IntArray | None:
-    places = places_of_words(values.tolist(), names or ())
-    if (places < 0).any() or len(np.unique(places)) < 2:
+    classes = class_of_each_row(values.tolist(), names or ())
+    if (classes < 0).any() or len(np.unique(classes)) < 2:
         return None
-    return places
+    return classes
 
 
-def places_of_words(words: Sequence[Any], names: Sequence[str]) -> IntArray:
-    """Place of every word of the rows among the names (n,); -1 for none."""
+def class_of_each_row(words: Sequence[Any], names: Sequence[str]) -> IntArray:
+    """Index of the class that the word of every row names (n,); -1 for none."""
     texts = list(map(str, words))
     distinct = list(dict.fromkeys(texts))
-    place_of = dict(zip(distinct, places_of(distinct, names).tolist(), strict=True))
-    return np.array([place_of[text] for text in texts], dtype=np.int64)
+    classes = class_of_each_word(distinct, names).tolist()
+    class_of = dict(zip(distinct, classes, strict=True))
+    return np.array([class_of[text] for text in texts], dtype=np.int64)
 
 
 @dataclass(frozen=True)

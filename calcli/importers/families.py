@@ -42,7 +42,7 @@ from calcli.importers.odd_columns import (
 from calcli.importers.predicted_names import names_by_place
 from calcli.importers.ranks import take_ranks
 from calcli.importers.remarks import remark
-from calcli.importers.spellings import places_of
+from calcli.importers.spellings import class_of_each_word
 from calcli.importers.table import Column, Columns, Table
 from calcli.importers.text_cells import (
     with_blank_words,
@@ -110,7 +110,7 @@ def with_words_of_classes(
         return changed
     for name, column in columns.items():
         words = words_of_label(column, has_codes)
-        if not words or (places_of(words, classes) < 0).any():
+        if not words or (class_of_each_word(words, classes) < 0).any():
             continue
         if column.cells == "number":
             changed[name] = _as_words(column)

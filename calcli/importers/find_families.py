@@ -38,7 +38,7 @@ from calcli.importers.names import (
     role_of,
     says_correct,
 )
-from calcli.importers.spellings import SPELLINGS, Spelling
+from calcli.importers.spellings import RESPELLINGS, Respell
 from calcli.importers.summing_columns import summing_columns
 from calcli.importers.table import Column, Columns
 from calcli.importers.text_cells import LONGEST_WORD
@@ -398,19 +398,19 @@ def _families_around(
     if len(words) < 2:
         return []
     families = _families_spelled(label, words, numeric, str)
-    for spelling in SPELLINGS:
+    for respell in RESPELLINGS:
         if not families:
-            families = _families_spelled(label, words, numeric, spelling)
+            families = _families_spelled(label, words, numeric, respell)
     return families
 
 
 def _families_spelled(
-    label: str, words: Sequence[str], numeric: Sequence[str], spelling: Spelling
+    label: str, words: Sequence[str], numeric: Sequence[str], respell: Respell
 ) -> list[Family]:
     """The same for words and names in one spelling, in which all of them differ."""
-    columns = {spelling(name): name for name in numeric}
-    spelled = [spelling(word.strip()) for word in words]
-    if spelling is str:
+    columns = {respell(name): name for name in numeric}
+    spelled = [respell(word.strip()) for word in words]
+    if respell is str:
         spelled = list(words)
     if len(columns) < len(numeric) or len(set(spelled)) < len(words):
         return []

@@ -10,7 +10,7 @@ import numpy as np
 from calcli.errors import DataError, one_line
 from calcli.importers.common_text import texts_around
 from calcli.importers.remarks import remark
-from calcli.importers.spellings import means_same, places_of
+from calcli.importers.spellings import class_of_each_word, means_same
 from calcli.io.cells import text_of
 from calcli.io.memory import as_array
 from calcli.numerics import AnyArray, IntArray, whole_number
@@ -157,8 +157,9 @@ def _of_numbered_classes(
     if raw.ndim != 1 or len(names) != k or not are_numbers:
         return raw
     values, inverse = np.unique(raw, return_inverse=True)
-    places = places_of(values.tolist(), names)
-    is_name, is_place = places >= 0, (values >= 0) & (values < k)
+    classes = class_of_each_word(values.tolist(), names)
+    is_name = classes >= 0
+    is_place = (values >= 0) & (values < k)
     are_names = is_name.any() and not (is_place & ~is_name).any()
     if not are_names or names == list(map(str, range(k))):
         return raw
@@ -170,7 +171,7 @@ def _of_numbered_classes(
             " that are no numbers: --class-names A,B,…"
         )
     remark(f"{where}: the labels were looked up in the names of the classes, {listing}")
-    return np.where(is_name, places, values)[inverse.reshape(-1)]
+    return np.where(is_name, classes, values)[inverse.reshape(-1)]
 
 
 def labels_in_memory(
@@ -215,8 +216,8 @@ def _of_words(
                 f"{where}: the label {word!r} is the name of two classes;"
                 " --class-names tells them apart"
             )
-    places = places_of(words, names)
-    labels: IntArray = places[inverse.reshape(raw.shape)]
+    classes = class_of_each_word(words, names)
+    labels: IntArray = classes[inverse.reshape(raw.shape)]
     if (labels < 0).any():
         row = int(np.argmax(labels < 0))
         known = ", ".join(names[:MOST_NAMED])
@@ -227,7 +228,7 @@ def _of_words(
         raise DataError(
             f"{where}: {message}, expected one of {known}", no_command=reason
         )
-    _remark_spelling(words, [names[place] for place in places], where)
+    _remark_spelling(words, [names[index] for index in classes], where)
     are_words = any(whole_number(name.lstrip("-")) is None for name in names)
     return ClassLabels(labels, names if tells_names and are_words else None)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.evidence import places_of_words
+from calcli.importers.evidence import class_of_each_row
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import NUMBERED
 from calcli.importers.remarks import remark
@@ -130,15 +130,15 @@ def _class_index(
     if classes.dtype.kind in "iuf" and (classes == np.floor(classes)).all():
         return classes.astype(np.int64)
     words = list(map(str, classes.ravel().tolist()))
-    places = places_of_words(words, names)
-    is_unknown = places < 0
+    index = class_of_each_row(words, names)
+    is_unknown = index < 0
     if is_unknown.any():
         word = words[int(np.argmax(is_unknown))]
         raise UsageError(
             f"{table.file}: ranks are named in words ({word!r}, …); name all classes:"
             " --class-names"
         )
-    return places.reshape(classes.shape)
+    return index.reshape(classes.shape)
 
 
 def spread(p: AnyArray, index: AnyArray, k: int, where: str) -> FloatArray:

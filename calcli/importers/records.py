@@ -28,6 +28,7 @@ from calcli.importers.remarks import remark
 from calcli.importers.table import Record, Table
 from calcli.importers.token_classes import ABOVE_ZERO, by_token, of_classes
 from calcli.io.locate import natural
+from calcli.items import index_of_each
 from calcli.rounding import SUM_TOLERANCE
 
 WORD_KEYS = frozenset(
@@ -323,9 +324,9 @@ def _spread_cells(
     rows: list[dict[str, Any]], key: str, names: Sequence[str], where: str
 ) -> None:
     """Give the classes that rows do not list an even share of the rest, in place."""
-    place = {name: index for index, name in enumerate(names)}
+    index_of = index_of_each(names)
     for number, row in enumerate(rows):
-        index = np.array([[place[name] for name in row[key]]])
+        index = np.array([[index_of[name] for name in row[key]]])
         p = np.array([list(row[key].values())], dtype=np.float64)
         probs = spread(p, index, len(names), f"{where}: {key!r} of row {number}")
         row[key] = dict(zip(names, probs[0].tolist(), strict=True))

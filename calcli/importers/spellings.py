@@ -1,15 +1,17 @@
 """Words of labels that are spelled otherwise than the classes: cat for Cat, New.York."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from calcli.io.cells import answer_of
+from calcli.items import Key, duplicates, index_of_each
 from calcli.numerics import IntArray
 
-Spelling = Callable[[str], str]
+Respell = Callable[[str], str]
+"""Changes the spelling of a word as a program does."""
 
 
 def in_small_letters(text: str) -> str:
@@ -23,11 +25,11 @@ def as_in_r(text: str) -> str:
     return re.sub(r"[^\w.]", ".", text)
 
 
-SPELLINGS: tuple[Spelling, ...] = (in_small_letters, as_in_r)
-"""Ways in which a program changes words, tried in this order; the length stays."""
+RESPELLINGS: tuple[Respell, ...] = (in_small_letters, as_in_r)
+"""What programs do to words, tried in this order; the length stays."""
 
 
-def places_of(words: Sequence[Any], names: Sequence[str]) -> IntArray:
+def class_of_each_word(words: Sequence[Any], names: Sequence[str]) -> IntArray:
     """Index of the class that each of some distinct words names; -1 where there is none,
     or several.
 
@@ -36,16 +38,14 @@ def places_of(words: Sequence[Any], names: Sequence[str]) -> IntArray:
     names a class of its own.
     """
     texts = list(map(str, words))
-    places = _by_text_or_value(texts, names)
-    if -1 in places:
-        for spelling in SPELLINGS:
-            spelled = _by_text(
-                [spelling(text.strip()) for text in texts], names, spelling
-            )
-            if -1 not in spelled and len(set(spelled)) == len(spelled):
-                places = spelled
+    classes = _by_text_or_value(texts, names)
+    if -1 in classes:
+        for respell in RESPELLINGS:
+            respelled = _by_respelled_text(texts, names, respell)
+            if -1 not in respelled and not duplicates(respelled):
+                classes = respelled
                 break
-    return np.array(places, dtype=np.int64)
+    return np.array(classes, dtype=np.int64)
 
 
 def means_same(text: str, name: str) -> bool:
@@ -55,25 +55,31 @@ def means_same(text: str, name: str) -> bool:
 
 
 def _by_text_or_value(texts: Sequence[str], names: Sequence[str]) -> list[int]:
-    index = {name: place for place, name in enumerate(names)}
-    places = [index.get(text, -1) for text in texts]
-    if -1 in places:
-        by_value: dict[str | None, int] = {None: -1}
-        for place, name in enumerate(names):
-            value = answer_of(name)
-            by_value[value] = -1 if value in by_value else place
+    class_by_name = index_of_each(names)
+    classes = [class_by_name.get(text, -1) for text in texts]
+    if -1 in classes:
+        class_by_value = _only_class_of(map(answer_of, names))
+        class_by_value[None] = -1
         for number, text in enumerate(texts):
-            if places[number] < 0:
-                places[number] = by_value.get(answer_of(text), -1)
-    return places
+            if classes[number] < 0:
+                classes[number] = class_by_value.get(answer_of(text), -1)
+    return classes
 
 
-def _by_text(
-    texts: Sequence[str], names: Sequence[str], spelling: Spelling
+def _by_respelled_text(
+    texts: Sequence[str], names: Sequence[str], respell: Respell
 ) -> list[int]:
     """Index of the only class whose name is spelled so; -1 for none."""
-    index: dict[str, int] = {}
-    for place, name in enumerate(names):
-        key = spelling(name.strip())
-        index[key] = -1 if key in index else place
-    return [index.get(text, -1) for text in texts]
+    class_by_spelling = _only_class_of(respell(name.strip()) for name in names)
+    classes = []
+    for text in texts:
+        classes.append(class_by_spelling.get(respell(text.strip()), -1))
+    return classes
+
+
+def _only_class_of(keys: Iterable[Key]) -> dict[Key, int]:
+    """Index of every key of the classes; -1 for one that several have."""
+    classes: dict[Key, int] = {}
+    for index, key in enumerate(keys):
+        classes[key] = -1 if key in classes else index
+    return classes

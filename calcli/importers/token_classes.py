@@ -6,7 +6,7 @@ from math import exp, log
 
 import numpy as np
 
-from calcli.items import places
+from calcli.items import index_of_each
 from calcli.numerics import FloatArray
 
 ABOVE_ZERO = 1e-6
@@ -35,7 +35,7 @@ def bare(token: str) -> str:
 def by_token(names: Sequence[str]) -> dict[str, int]:
     """Class index by token, also in lower, upper and title case where unambiguous."""
     tokens = list(map(bare, names))
-    index = places(tokens)
+    index = index_of_each(tokens)
     for change_case in (str.lower, str.upper, str.capitalize):
         forms = list(map(change_case, tokens))
         for place, form in enumerate(forms):

@@ -7,8 +7,8 @@ from calcli.items import (
     counts_up,
     duplicates,
     has_any,
+    index_of_each,
     picked,
-    places,
     present,
     without,
 )
@@ -29,7 +29,7 @@ def test_picks_keep_the_order_of_the_names():
 
 def test_doubled_items_come_in_the_order_of_their_first_place():
     assert duplicates("abcbaa") == ["a", "b"] and duplicates("abc") == []
-    assert places("abca") == {"a": 3, "b": 1, "c": 2}
+    assert index_of_each("abca") == {"a": 3, "b": 1, "c": 2}
 
 
 @pytest.mark.parametrize(
