@@ -4,7 +4,6 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 
 from calcli.errors import DataError, SaysHow
@@ -12,6 +11,7 @@ from calcli.importers.import_request import TO_SUPPLY, ImportRequest
 from calcli.importers.token_answers import Answer, no_log_probabilities
 from calcli.importers.token_classes import bare, by_token
 from calcli.io.locate import natural
+from calcli.items import present
 
 MOST_CLASSES = 26
 """Distinct answers above this are texts, not classes."""
@@ -53,25 +53,42 @@ def with_classes(
 
 def guess_of(answers: Sequence[Answer]) -> Guess:
     """Guess at the classes, by the labels and by the answers of one word."""
-    label = next(chain.from_iterable(answer.more for answer in answers), "")
+    label = _label_column(answers)
     labels = [str(answer.more.get(label, "")).strip() for answer in answers]
-    words = [word for word in map(_word_of, answers) if word is not None]
-    if len(words) < NEARLY_ALL * len(answers):
-        words = []
     listed = list(map(_listed, answers))
     are_tokens = _are_tokens(labels, listed)
-    classes = _distinct(filter(None, labels) if are_tokens else [], words)
-    if not 2 <= len(classes) <= MOST_CLASSES:
+    classes = _classes(labels if are_tokens else [], answers)
+    if not 2 <= len(classes) <= MOST_CLASSES or not _are_named(classes, answers):
         return Guess((), label, False)
-    index = by_token(classes)
-    n_naming = sum(_names(answer, index) for answer in answers)
-    if n_naming < NEARLY_ALL * len(answers):
-        return Guess((), label, False)
+    are_proven = are_tokens and all(labels)
     # a class that is a token of no answer may be a slip in its label
     tokens_of_all = set().union(*listed)
-    n_listed = sum(_is_among(tokens_of_all, name) for name in classes)
-    are_proven = are_tokens and all(labels) and n_listed == len(classes)
+    for name in classes:
+        are_proven = are_proven and _is_among(tokens_of_all, name)
     return Guess(classes, label, are_proven)
+
+
+def _label_column(answers: Sequence[Answer]) -> str:
+    """The first column of right answers beside the answers; "" without one."""
+    for answer in answers:
+        for column in answer.more:
+            return column
+    return ""
+
+
+def _classes(labels: Sequence[str], answers: Sequence[Answer]) -> tuple[str, ...]:
+    """Distinct labels, and words if nearly all answers are one, in natural order."""
+    words = present(map(_word_of, answers))
+    if len(words) < NEARLY_ALL * len(answers):
+        words = []
+    return _distinct(filter(None, labels), words)
+
+
+def _are_named(classes: Sequence[str], answers: Sequence[Answer]) -> bool:
+    """True if nearly all answers name one of the classes."""
+    index = by_token(classes)
+    n_naming = sum(_names(answer, index) for answer in answers)
+    return n_naming >= NEARLY_ALL * len(answers)
 
 
 def _are_tokens(labels: Sequence[str], listed: Sequence[set[str]]) -> bool:
@@ -92,8 +109,10 @@ def _is_among(tokens: set[str], name: str) -> bool:
 
 def _listed(answer: Answer) -> set[str]:
     """The likeliest tokens at all positions of an answer."""
-    tokens = chain.from_iterable(position.top for position in answer.positions)
-    return set(map(bare, tokens))
+    tokens: set[str] = set()
+    for position in answer.positions:
+        tokens.update(map(bare, position.top))
+    return tokens
 
 
 def _names(answer: Answer, index: Mapping[str, int]) -> bool:

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from calcli.importers.array_names import (
     LEFT_OVER,
     Name,
@@ -14,7 +12,6 @@ from calcli.importers.array_names import (
     of_role,
     parse_name,
 )
-from calcli.importers.evidence import ranks_apart
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import is_input, may_be_scores, says_correct
 from calcli.importers.remarks import remark
@@ -110,28 +107,29 @@ def _risk_and_outcome(arrays: Arrays) -> tuple[str, str] | None:
     """
     columns = [name for name in arrays.names if _is_column(arrays.load(name.path))]
     risks = [name.path for name in columns if _may_be_risk(name, arrays)]
+    outcomes = _outcomes(columns, arrays)
+    if len(risks) != 1 or len(outcomes) != 1:
+        return None
+    risk, outcome = risks[0], outcomes[0]
+    words = arrays.words(outcome)
+    if says_correct(outcome) or len(words) != 2 or not isinstance(words[0], str):
+        return None
+    is_named = arrays.name_of(outcome).role == "labels"
+    if not is_named and not arrays.may_follow(risk, outcome):
+        return None
+    return (risk, outcome) if arrays.words(risk)[0] < 0.5 else None
+
+
+def _outcomes(columns: Sequence[Name], arrays: Arrays) -> list[str]:
+    """Paths of the columns that are named as labels, else of those of two values."""
     labels = [name.path for name in columns if name.role == "labels"]
-    if not labels:
-        free = [name.path for name in columns if not name.role]
-        labels = [path for path in free if len(arrays.words(path)) == 2]
-    if len(risks) != 1 or len(labels) != 1 or says_correct(labels[0]):
-        return None
-    words = arrays.words(labels[0])
-    if len(words) != 2 or not isinstance(words[0], str):
-        return None
-    is_named = arrays.name_of(labels[0]).role == "labels"
-    if not (is_named or _may_follow(labels[0], risks[0], arrays)):
-        return None
-    return (risks[0], labels[0]) if arrays.words(risks[0])[0] < 0.5 else None
-
-
-def _may_follow(label: str, risk: str, arrays: Arrays) -> bool:
-    """True unless many rows show that two words have nothing to do with the numbers."""
-    words, numbers = arrays.values(label), arrays.values(risk)
-    if words is None or numbers is None or len(words) != len(numbers):
-        return False
-    classes = (words == arrays.words(label)[-1]).astype(np.int64)
-    return ranks_apart(numbers, classes)
+    if labels:
+        return labels
+    outcomes = []
+    for name in columns:
+        if not name.role and len(arrays.words(name.path)) == 2:
+            outcomes.append(name.path)
+    return outcomes
 
 
 def _is_column(array: Any) -> bool:
@@ -166,9 +164,18 @@ def _only_candidate(
             return family
         # columns of a table: only a name tells scores from measurements
         free = [name for name in free if may_be_scores(name.core)]
-    wide = {name.core for name in free if _has_classes(arrays.load(name.path))}
-    cores = wide or {name.core for name in free}
-    cores = set(filter(may_be_scores, cores)) or wide
+    wide = []
+    for name in free:
+        if _has_classes(arrays.load(name.path)):
+            wide.append(name)
+    candidates = wide or free
+    named = [name for name in candidates if may_be_scores(name.core)]
+    return _only_core(named or wide)
+
+
+def _only_core(names: Sequence[Name]) -> str | None:
+    """Name, without folder and split, that all of these share; None for several."""
+    cores = {name.core for name in names}
     return cores.pop() if len(cores) == 1 else None
 
 
@@ -190,48 +197,57 @@ def _could_hold_scores(name: Name, arrays: Arrays) -> bool:
 def _family_of_scores(
     free: Sequence[Name], arrays: Arrays, request: ImportRequest
 ) -> str | None:
-    """The columns of a table that are its scores; None where it is unclear."""
+    """The columns of a table that are its scores; None where it is unclear.
+
+    The first that stand alone of: columns with a name for scores; those around the
+    words of a label; those whose rows are probabilities; those named by a label, where
+    no other column can be a class; all that are left.
+    """
     families = []
     for name in free:
         if arrays.columns[name.path].parts and _has_classes(arrays.load(name.path)):
             families.append(name)
-    by_label = _with_attribute("by_label", arrays)
-    some_columns = by_label - {LEFT_OVER}
-    has_left_over = LEFT_OVER in arrays.columns
-    ways = [
-        # a name for scores
-        {name.core for name in families if may_be_scores(name.core)},
-        # names within the same text, some of which are words of a label
+    left_over = _left_over(arrays)
+    named_by_label = _with_attribute("by_label", arrays)
+    candidates = [
+        [name for name in families if may_be_scores(name.core)],
         _with_attribute("is_complete", arrays),
-        # rows that sum to 1
         _proven_families(families, arrays),
     ]
-    if has_left_over and arrays.load(LEFT_OVER) is None:
-        # names that are the words of a label, as no other column may be a class
-        ways.append(some_columns)
-    if has_left_over and (request.kind or by_label == {LEFT_OVER}):
-        ways.append({LEFT_OVER})  # all that is left
-    return next((cores.pop() for cores in ways if len(cores) == 1), None)
+    if left_over and arrays.load(LEFT_OVER) is None:
+        candidates.append([name for name in named_by_label if name.core != LEFT_OVER])
+    if left_over and (request.kind or _only_core(named_by_label) == LEFT_OVER):
+        candidates.append(left_over)
+    for names in candidates:
+        core = _only_core(names)
+        if core is not None:
+            return core
+    return None
 
 
-def _with_attribute(attribute: str, arrays: Arrays) -> set[str]:
-    """Names of the arrays of left-over columns that have an attribute."""
-    cores = set()
+def _left_over(arrays: Arrays) -> list[Name]:
+    """The array of all numeric columns whose names have no known meaning, if any."""
+    return [name for name in arrays.names if name.path == LEFT_OVER]
+
+
+def _with_attribute(attribute: str, arrays: Arrays) -> list[Name]:
+    """Arrays of left-over columns, or of columns by a label, that have an attribute."""
+    names = []
     for name in arrays.names:
         if is_generated(name) and arrays.has(name.path, attribute):
-            cores.add(name.core)
-    return cores
+            names.append(name)
+    return names
 
 
-def _proven_families(names: Sequence[Name], arrays: Arrays) -> set[str]:
-    """Names of columns whose rows are probabilities; one for the same columns.
+def _proven_families(names: Sequence[Name], arrays: Arrays) -> list[Name]:
+    """Arrays of columns whose rows are probabilities; one for the same columns.
 
     Of these the one whose classes a label names, if any.
     """
-    by_members: dict[frozenset[str], str] = {}
+    by_members: dict[frozenset[str], Name] = {}
     for name in names:
         if arrays.kind(name.path).kind in ("probs", "log_probs"):
             members = frozenset(arrays.columns[name.path].parts)
             if members not in by_members or arrays.has(name.path, "by_label"):
-                by_members[members] = name.core
-    return set(by_members.values())
+                by_members[members] = name
+    return list(by_members.values())

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,8 +35,30 @@ PARTS_OF_ROWS = re.compile(
 LONG = 10
 """Median positions per file and number of files above which files are data sets."""
 
-Places = Mapping[str, Sequence[tuple[Path, str]]]
-"""Array -> (file, name in the file) of each unit, in natural order."""
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array of one unit: its file, and its name in it."""
+
+    file: Path
+    name: str
+
+    def ask(self, question: Callable[[Any], Any], first: Path) -> Any:
+        """What a function tells of the array. Raises DataError where it is missing.
+
+        first : the file of the first unit, which has such an array.
+        """
+        with ExitStack() as stack:
+            columns = open_table(self.file, stack).columns
+            if self.name not in columns:
+                raise DataError(
+                    f"{self.file}: has no array {self.name!r}, which {first.name} has"
+                )
+            return question(columns[self.name].load())
+
+
+ArraysOfUnits = Mapping[str, Sequence[StoredArray]]
+"""By name the arrays of all units, in natural order of these."""
 
 
 def files_of_units(
@@ -48,8 +71,8 @@ def files_of_units(
     labels. Raises UsageError for ``--unit file`` of other files.
     """
     is_asked = request.unit == FILE
-    places = _places(files, folders, request)
-    of_units = next(iter(places.values()), ())
+    arrays_of_units = _arrays_of_units(files, folders, request)
+    of_units = next(iter(arrays_of_units.values()), ())
     fewest = 2 if is_asked else FEWEST_UNITS
     if len(of_units) < fewest or (not is_asked and _are_parts_of_rows(of_units)):
         if is_asked and folders:
@@ -60,45 +83,50 @@ def files_of_units(
         return None
     folder = folders[0]
     arrays = {}
-    for name, of_name in places.items():
-        arrays[name] = _stacked(of_name, f"{folder}: {name}")
+    for name, stored in arrays_of_units.items():
+        arrays[name] = _stacked(stored, f"{folder}: {name}")
     if not is_asked and not _look_like_units(arrays, request):
         return None
     remark(f"{folder}: {len(of_units)} files, each a unit (or --unit none)")
     columns = {}
     for name, array in arrays.items():
-        columns[name] = Column(places[name][0][0], name, constant(array))
+        first = arrays_of_units[name][0]
+        columns[name] = Column(first.file, name, constant(array))
     numbers = np.arange(len(of_units), dtype=np.int32)
     columns[FILE if is_asked else "unit"] = Column(folder, FILE, constant(numbers))
     format = files[0].suffix[1:].replace("pth", "pt")
     return Table(folder, format, columns)
 
 
-def _places(
+def _arrays_of_units(
     files: Sequence[Path], folders: Sequence[Path], request: ImportRequest
-) -> Places:
-    """Where the arrays of every unit are; none for files that cannot be units."""
+) -> ArraysOfUnits:
+    """The arrays of every unit; none for files that cannot be units."""
     if len(files) < 2 or request.join:
         return {}
     if request.unit != FILE and len(files) < FEWEST_UNITS:
         return {}
-    if {path.suffix for path in files} != {files[0].suffix}:
-        return {}
-    if files[0].suffix not in SUFFIXES:
+    suffix = files[0].suffix
+    if suffix not in SUFFIXES or any(path.suffix != suffix for path in files):
         return {}
     for path in files:
         if not any(folder in path.parents for folder in folders):
             return {}
-    if files[0].suffix == ".npy":
-        return _places_of_npy(files)
+    if suffix == ".npy":
+        return _arrays_of_npy_files(files)
     with ExitStack() as stack:
         names = list(open_table(files[0], stack, request).columns)
-    return {name: [(path, name) for path in files] for name in names}
+    arrays = {}
+    for name in names:
+        arrays[name] = [StoredArray(path, name) for path in files]
+    return arrays
 
 
-def _places_of_npy(files: Sequence[Path]) -> Places:
+def _arrays_of_npy_files(files: Sequence[Path]) -> ArraysOfUnits:
     """Files of one array by array and unit; none if a unit lacks an array."""
     file_of: dict[tuple[str, str], Path] = {}
+    names = set()
+    units = set()
     for path in files:
         word = parse_name(path.stem)
         if word.role in ("scores", "labels") and word.model:  # image7_logits.npy
@@ -108,50 +136,56 @@ def _places_of_npy(files: Sequence[Path]) -> Places:
         else:  # logits/image7.npy
             name, unit = path.parent.name, path.stem
         file_of[name, unit] = path
-    names = sorted({name for name, _ in file_of})
-    units = sorted({unit for _, unit in file_of}, key=natural)
+        names.add(name)
+        units.add(unit)
     if len(file_of) < max(len(files), len(names) * len(units)):
         return {}
-    places = {}
-    for name in names:
-        of_name = [file_of[name, unit] for unit in units]
-        places[name] = [(path, path.stem) for path in of_name]
-    return places
+    arrays: dict[str, list[StoredArray]] = {}
+    for name in sorted(names):
+        arrays[name] = []
+        for unit in sorted(units, key=natural):
+            path = file_of[name, unit]
+            arrays[name].append(StoredArray(path, path.stem))
+    return arrays
 
 
-def _are_parts_of_rows(of_units: Sequence[tuple[Path, str]]) -> bool:
+def _are_parts_of_rows(of_units: Sequence[StoredArray]) -> bool:
     """True where a name is that of a shard, a fold or a split."""
-    for path, _ in of_units:
+    for stored in of_units:
+        path = stored.file
         is_in_folder = path.suffix == ".npy" and bool(parse_name(path.stem).role)
         if PARTS_OF_ROWS.match(path.parent.name if is_in_folder else path.stem):
             return True
     return False
 
 
-def _stacked(places: Sequence[tuple[Path, str]], where: str) -> AnyArray | Parts:
+def _stacked(of_units: Sequence[StoredArray], where: str) -> AnyArray | Parts:
     """Array of every unit, read lazily; arrays of one axis or one shape in memory.
 
     Raises DataError.
     """
-
-    def of(unit: int, what: Callable[[Any], Any] = lambda array: array[()]) -> Any:
-        path, name = places[unit]
-        with ExitStack() as stack:
-            columns = open_table(path, stack).columns
-            if name not in columns:
-                first = places[0][0].name
-                raise DataError(f"{path}: has no array {name!r}, which {first} has")
-            return what(columns[name].load())
-
+    first = of_units[0].file
     shapes = []
     types = set()
-    for unit in range(len(places)):
-        shape, dtype = of(unit, lambda array: (array.shape, array.dtype))
-        shapes.append(tuple(shape))
+    for stored in of_units:
+        shape, dtype = stored.ask(_shape_and_type, first)
+        shapes.append(shape)
         types.add(dtype)
+
+    def of(unit: int) -> AnyArray:
+        return np.asarray(of_units[unit].ask(_values, first))
+
     parts = Parts(shapes, np.result_type(*types), of, where)
     is_large = parts.ndim > 2 or len(set(shapes)) > 1
     return parts if is_large else parts[:]
+
+
+def _shape_and_type(array: Any) -> tuple[tuple[int, ...], Any]:
+    return tuple(array.shape), array.dtype
+
+
+def _values(array: Any) -> Any:
+    return array[()]
 
 
 def _look_like_units(
@@ -180,5 +214,5 @@ def _look_like_units(
 
 def _are_equal(labels: AnyArray | Parts) -> bool:
     """True if the first three units have the same labels."""
-    first = labels[:1]
-    return all(np.array_equal(first, labels[unit : unit + 1]) for unit in range(1, 3))
+    first, second, third = labels[:1], labels[1:2], labels[2:3]
+    return np.array_equal(first, second) and np.array_equal(first, third)
