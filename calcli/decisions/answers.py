@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from calcli.items import are_all
+from calcli.role_words import LABEL_WORDS
 
 AnswerType = Literal["yes/no", "choice", "score"]
 Path = tuple[str | int, ...]
@@ -54,12 +55,12 @@ DISTRIBUTIONS = ("probabilities", "probs", "distribution", "option_probabilities
 OPTION_LISTS = ("options", "choices", "labels", "classes", "candidates", "values")
 """Names of the list of options beside a list of probabilities."""
 
-LABEL_WORDS = (
-    *("label", "labels", "gold", "golds", "gold_label", "true_label", "target"),
-    *("targets", "expected", "truth", "ground_truth", "y_true", "y", "intent"),
-    *("correct_answer", "human", "annotation", "answer_key"),
+NAMES_OF_LABELS = (
+    *LABEL_WORDS,
+    *("golds", "gold_label", "expected", "intent", "correct_answer", "human"),
+    *("annotation", "answer_key"),
 )
-"""Names of labels, whatever their values are."""
+"""Names of labels, whatever their values are, the usual ones first."""
 
 NAMED_ANSWERS = ("answers", "per_question", "questions", "decisions", "results")
 """Names of an object or list of answers by question."""
@@ -219,7 +220,7 @@ def _is_one_option(value: Any) -> bool:
 
 def is_label_word(name: str) -> bool:
     """True for a name of labels."""
-    return name.lower() in LABEL_WORDS
+    return name.lower() in NAMES_OF_LABELS
 
 
 def _are_labels(value: Mapping[str, Any], path: Path) -> bool:

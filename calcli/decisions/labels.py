@@ -13,8 +13,8 @@ from typing import Any
 
 from calcli.decisions.answers import (
     DISTRIBUTIONS,
-    LABEL_WORDS,
     NAMED_ANSWERS,
+    NAMES_OF_LABELS,
     NAMES_OF_NO,
     NAMES_OF_YES,
     ONLY,
@@ -28,15 +28,16 @@ from calcli.decisions.answers import (
     yes_place,
 )
 from calcli.errors import DataError
+from calcli.role_words import PREDICTION_PATTERN, PREDICTION_WORDS
 
-PREDICTION_WORDS = frozenset(
+NAMES_OF_PREDICTIONS = frozenset(
     (
-        *("choice", "pred", "prediction", "predicted", "answer", "answers", "decision"),
-        *("output", "argmax", "top", "top1", "y_pred", "predicted_label", "score"),
+        *PREDICTION_WORDS,
+        *("choice", "answer", "answers", "decision", "output", "top", "top1", "score"),
         *("model", "selected", "verdict", "result", "response"),
     )
 )
-"""Names of predictions."""
+"""Names of predictions, in small letters."""
 
 OTHER_WORDS = frozenset(("confidence", "repeat", "draw", "variant", "row", "index"))
 
@@ -68,7 +69,9 @@ def _with(field: Field, key: str, new_key: str) -> Field:
 
 def is_prediction_word(name: str) -> bool:
     """True for a name of predictions, in any folder or case."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() in PREDICTION_WORDS
+    word = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    is_known = word in NAMES_OF_PREDICTIONS
+    return is_known or re.fullmatch(PREDICTION_PATTERN, word) is not None
 
 
 # ---- fields of a record
@@ -137,7 +140,7 @@ def _child(value: Any, name: str) -> Any:
 
 def _inner_label(value: Mapping[str, Any]) -> Any:
     """Label of an object such as ``{"value": "billing", "by": "anna"}``."""
-    for key in ("value", "label", "choice", "option", "answer", *LABEL_WORDS):
+    for key in ("value", "label", "choice", "option", "answer", *NAMES_OF_LABELS):
         inner = value.get(key)
         if isinstance(inner, str | int | float):
             return inner
@@ -335,7 +338,7 @@ def _has_label_word(path: Field) -> bool:
 def _rank(path: Field) -> tuple[bool, int, int]:
     """Fields of the question first, then short ones, then the usual names first."""
     words = [part.lower() for part in path if is_label_word(part)]
-    place = LABEL_WORDS.index(words[0])
+    place = NAMES_OF_LABELS.index(words[0])
     return THE_QUESTION not in path, len(path), place
 
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from calcli.role_words import LABEL_WORDS, PREDICTION_PATTERN, PREDICTION_WORDS
+
 
 @dataclass(frozen=True)
 class Role:
@@ -66,13 +68,7 @@ ROLES: dict[str, Role] = {
     ),
     "labels": Role(
         "the true classes",
-        (
-            *("labels", "label", "y", "y_true", "ytrue", "targets", "target"),
-            *("true_labels", "true_label", "ground_truth", "gt", "gt_label"),
-            *("gt_labels", "label_ids", "original_labels", "gold", "truth", "truths"),
-            *("ground_truths", "gts", "actual", "actuals", "true_class"),
-            "true_classes",
-        ),
+        LABEL_WORDS,
         examples=("labels", "y_true", "targets_val"),
     ),
     "class_names": Role(
@@ -98,13 +94,8 @@ ROLES: dict[str, Role] = {
     "calibrated_by": Role("what calibrated the scores", ("calibrated_by",)),
     "predictions": Role(
         "predicted classes, unless they are real numbers",
-        (
-            *("pred", "preds", "predict", "prediction", "predictions", "predicted"),
-            *("pred_label", "pred_labels", "predicted_label", "predicted_labels"),
-            *("predicted_class", "pred_class", ".pred_class", "y_pred", "y_hat"),
-            *("yhat", "argmax", "scored labels"),
-        ),
-        r"predict(ed|ion)[ _.(].*|.*[ _]predict(ed|ion)",
+        PREDICTION_WORDS,
+        PREDICTION_PATTERN,
         ("prediction", ".pred_class", "Prediction (species)", "Scored Labels"),
     ),
     "correctness": Role(

@@ -44,7 +44,7 @@ LAYERS = [
     ["rounding"],
     ["numerics", "parallel"],
     ["optional_packages"],
-    ["errors", "items", "number_words", "records", "settings"],
+    ["errors", "items", "number_words", "records", "role_words", "settings"],
 ]
 # Within metrics/, from the walk over the rows down to what a table of them holds; the plain
 # functions of arrays that all of these use stand below, in statistics/.

@@ -9,6 +9,7 @@ import pytest
 
 from calcli.errors import DataError
 from calcli.importers.import_scores import import_scores
+from calcli.role_words import LABEL_WORDS, PREDICTION_WORDS
 from tests.decisions import logs
 
 
@@ -350,6 +351,29 @@ def test_predictions_are_no_labels(tmp_path):
         for i in range(60)
     ]
     assert "no field holds labels" in refusal(tmp_path, logs.lines(records))
+
+
+@pytest.mark.parametrize("name", [*PREDICTION_WORDS, "model_prediction", "predClass"])
+def test_words_for_predictions_in_tables_name_no_labels_in_logs(name, tmp_path):
+    p, y = logs.rows()
+    records = [
+        {"answers": {"team": logs.choice(p[i])}, name: logs.OPTIONS[y[i]]}
+        for i in range(60)
+    ]
+    assert "no field holds labels" in refusal(tmp_path, logs.lines(records))
+
+
+@pytest.mark.parametrize("name", LABEL_WORDS)
+def test_words_for_labels_in_tables_name_labels_in_logs(name, tmp_path):
+    p, y = logs.rows()
+    records = [
+        {"answers": {"team": logs.choice(p[i])}, name: logs.OPTIONS[y[i]]}
+        for i in range(60)
+    ]
+    records[5][name] = "none of them"
+    file, report = extract(tmp_path, logs.lines(records))
+    assert len(file["team"]["labels"]) == 59
+    assert any("1 with a label that is no option" in note for note in report.notes)
 
 
 def test_two_possible_labels_are_asked_for_and_named(tmp_path):
