@@ -7,7 +7,7 @@ classes in the same order in every row.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import chain
 from math import exp, sqrt
@@ -28,7 +28,7 @@ from calcli.importers.remarks import remark
 from calcli.importers.table import Record, Table
 from calcli.importers.token_classes import ABOVE_ZERO, by_token, of_classes
 from calcli.io.locate import natural
-from calcli.items import index_of_each
+from calcli.items import index_of_each, picked
 from calcli.rounding import SUM_TOLERANCE
 
 WORD_KEYS = frozenset(
@@ -251,8 +251,9 @@ def in_one_order(
     ``class_order``. Where rows list some classes only, the others share the rest if
     ``--class-names`` names all; otherwise the ranks stay lists.
     """
-    for key in [key for key, cell in rows[0].items() if _is_distribution(cell)]:
-        if all(_is_distribution(row.get(key)) for row in rows):
+    for key in list(rows[0]):
+        cells = [row.get(key) for row in rows]
+        if all(map(_is_distribution, cells)):
             _order_cells(rows, key, request, where)
 
 
@@ -260,10 +261,14 @@ def _is_distribution(cell: Any) -> bool:
     """True for an object of numbers by the names of classes."""
     if not isinstance(cell, Mapping) or len(cell) < 2:
         return False
-    return all(
-        kind_of_cell(number) == "number" and not parse_name(str(name)).role
-        for name, number in cell.items()
-    )
+    if any(parse_name(str(name)).role for name in cell):
+        return False
+    return _are_numbers(cell.values())
+
+
+def _are_numbers(values: Iterable[Any]) -> bool:
+    """True for JSON numbers only; true and false are none."""
+    return set(map(kind_of_cell, values)) == {"number"}
 
 
 def _order_cells(
@@ -278,7 +283,7 @@ def _order_cells(
         _name_places(rows, key, request, where)
         names = class_order(classes, rows, request, f"{where}: {key!r}")
         for row in rows:
-            row[key] = {name: row[key][name] for name in names}
+            row[key] = picked(row[key], names)
         return
     if not isinstance(rows[0][key], Ranks):
         return
@@ -326,8 +331,9 @@ def _spread_cells(
     """Give the classes that rows do not list an even share of the rest, in place."""
     index_of = index_of_each(names)
     for number, row in enumerate(rows):
-        index = np.array([[index_of[name] for name in row[key]]])
-        p = np.array([list(row[key].values())], dtype=np.float64)
+        listed: Distribution = row[key]
+        index = np.array([[index_of[name] for name in listed]])
+        p = np.array([list(listed.values())], dtype=np.float64)
         probs = spread(p, index, len(names), f"{where}: {key!r} of row {number}")
         row[key] = dict(zip(names, probs[0].tolist(), strict=True))
     remark(
@@ -398,12 +404,10 @@ def classes_of_tokens(
 
 
 def _are_logprobs(cell: Any) -> bool:
-    if not isinstance(cell, Mapping) or not cell:
+    """True for an object of numbers that may be logarithms of probabilities."""
+    if not isinstance(cell, Mapping) or not _are_numbers(cell.values()):
         return False
-    return all(
-        kind_of_cell(value) == "number" and not value > ABOVE_ZERO
-        for value in cell.values()
-    )
+    return not any(value > ABOVE_ZERO for value in cell.values())
 
 
 def _floats_of(cell: Any) -> Distribution:
@@ -413,10 +417,10 @@ def _floats_of(cell: Any) -> Distribution:
 def _are_normalised(listed: Sequence[Distribution]) -> bool:
     """True if every row lists the same tokens, whose probabilities sum to 1."""
     first = listed[0].keys()
-    if not all(tokens.keys() == first for tokens in listed):
-        return False
     sums = []
     for tokens in listed:
+        if tokens.keys() != first:
+            return False
         log_probs = np.minimum(list(tokens.values()), 0.0)
         sums.append(np.exp(log_probs).sum())
     return np.allclose(sums, 1, 0, SUM_TOLERANCE)
