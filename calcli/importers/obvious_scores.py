@@ -208,10 +208,10 @@ def _family_of_scores(
         if arrays.columns[name.path].parts and _has_classes(arrays.load(name.path)):
             families.append(name)
     left_over = _left_over(arrays)
-    named_by_label = _with_attribute("by_label", arrays)
+    named_by_label = arrays.of_columns("by_label")
     candidates = [
         [name for name in families if may_be_scores(name.core)],
-        _with_attribute("is_complete", arrays),
+        arrays.of_columns("is_complete"),
         _proven_families(families, arrays),
     ]
     if left_over and arrays.load(LEFT_OVER) is None:
@@ -228,15 +228,6 @@ def _family_of_scores(
 def _left_over(arrays: Arrays) -> list[Name]:
     """The array of all numeric columns whose names have no known meaning, if any."""
     return [name for name in arrays.names if name.path == LEFT_OVER]
-
-
-def _with_attribute(attribute: str, arrays: Arrays) -> list[Name]:
-    """Arrays of left-over columns, or of columns by a label, that have an attribute."""
-    names = []
-    for name in arrays.names:
-        if is_generated(name) and arrays.has(name.path, attribute):
-            names.append(name)
-    return names
 
 
 def _proven_families(names: Sequence[Name], arrays: Arrays) -> list[Name]:

@@ -4,13 +4,13 @@ An array that is made of another one beside it is left out: the largest score of
 row, or the probabilities of logits.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from calcli.importers.array_names import Name, is_generated, matching, of_role
+from calcli.importers.array_names import Name, matching, of_role
 from calcli.importers.evidence import blocks_beside
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import remark
@@ -122,7 +122,7 @@ def _family_of_columns(scores: Sequence[Name], arrays: Arrays) -> Name | None:
     kinds = {name.kind for name in scores}
     if len(kinds) != 1:
         return None
-    for family in _complete_families(arrays):
+    for family in arrays.of_columns("is_complete"):
         if arrays.columns[family.path].parts.keys() == paths:
             return replace(family, role="scores", kind=kinds.pop())
     return None
@@ -143,7 +143,7 @@ def _with_columns_of_classes(score: Name, arrays: Arrays, where: str) -> Name:
             shown = arrays.columns[name.path].shown
             remark(f"{where}: {score.path!r} is the largest of each row of {shown}")
             return replace(name, role="scores", kind=kind)
-    for family in _complete_families(arrays):
+    for family in arrays.of_columns("is_complete"):
         other = arrays.load(family.path)
         if other.shape == array.shape and np.allclose(other, array):
             return replace(family, role="scores", kind=score.kind)
@@ -167,10 +167,3 @@ def _kind_with_largest(column: Any, path: str, arrays: Arrays) -> ScoreKind | No
         if not (difference <= MOST_APART_IF_ROUNDED).all():
             return None
     return kind
-
-
-def _complete_families(arrays: Arrays) -> Iterator[Name]:
-    """Arrays of a column for each class, some of which are words of a label."""
-    for name in arrays.names:
-        if is_generated(name) and arrays.has(name.path, "is_complete"):
-            yield name

@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.array_names import Name, headers_path, names_of_arrays, of_role
+from calcli.importers.array_names import (
+    Name,
+    headers_path,
+    is_generated,
+    names_of_arrays,
+    of_role,
+)
 from calcli.importers.column_options import listed_columns
 from calcli.importers.evidence import (
     Agreement,
@@ -71,6 +77,14 @@ class Arrays:
     def has(self, path: str, attribute: str) -> bool:
         """True for an array with an attribute (see ``Column``)."""
         return bool(self.columns[path].attributes.get(attribute))
+
+    def of_columns(self, attribute: str) -> list[Name]:
+        """Arrays of left-over columns, or of columns by a label, with an attribute."""
+        names = []
+        for name in self.names:
+            if is_generated(name) and self.has(name.path, attribute):
+                names.append(name)
+        return names
 
     # ---- values
 

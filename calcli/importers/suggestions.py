@@ -10,7 +10,6 @@ from itertools import chain
 from calcli.importers.array_names import (
     LEFT_OVER,
     headers_path,
-    is_generated,
     outcomes_by_score,
     parse_name,
     real_names,
@@ -157,12 +156,11 @@ class Suggestions:
 
     def _take_columns_named_by_labels(self) -> None:
         """Columns that are named by the words of a label are its classes."""
-        for score in self.arrays.names:
-            column = self.columns[score.path]
-            label = column.attributes.get("by_label")
-            # one of several models has a name of its own
-            if label is None or "/" in score.path or not is_generated(score):
+        for score in self.arrays.of_columns("by_label"):
+            if "/" in score.path:  # of one of several models, with a name of its own
                 continue
+            column = self.columns[score.path]
+            label = column.attributes["by_label"]
             labels = self.labels or self._labels_beside(score.path)
             if self.arrays.is_prediction(score.path, label):
                 self.looks[label] = "predictions"
