@@ -22,7 +22,7 @@ from calcli.importers.labels import GRADES
 from calcli.importers.looks import KIND_OF_LOOK, Look
 from calcli.importers.names import is_prediction, says_correct, sounds_sure
 from calcli.importers.source_arrays import Arrays
-from calcli.importers.suggestions import Suggestions
+from calcli.importers.suggestions import Suggestions, suggest
 
 MOST_GROUP_OPTIONS = 2
 """Columns of groups that a command names."""
@@ -80,9 +80,9 @@ def with_command(
     problem: CalcliError, arrays: Arrays, request: ImportRequest, where: str
 ) -> CalcliError:
     """The error, with what each array looks like and the command that reads them so."""
-    suggestions = Suggestions(arrays, request, where)
-    described = f"; it has {suggestions.listing()}"
-    if not suggestions.looks:
+    suggestions = suggest(arrays, request, where)
+    described = f"; it has {suggestions.looks.listing()}"
+    if not suggestions.looks.has_any:
         return problem.advising(
             more=described, no_command="nothing looks like scores or labels"
         )
@@ -121,7 +121,7 @@ def _with_labels_elsewhere(suggestions: Suggestions, where: str) -> str:
     score = suggestions.scores[0]
     options = [("--scores", score), ("--kind", suggestions.kind)]
     if suggestions.is_single:
-        predictions = suggestions.of_look("predictions")
+        predictions = suggestions.looks.of_look("predictions")
         if not sounds_sure(score) or len(predictions) != 1:
             return ""
         options = [("--confidence", score), ("--correct", f"{predictions[0]}={GOLD}")]
@@ -199,7 +199,7 @@ def _is_confidence(suggestions: Suggestions) -> bool:
 
 def _outcomes(suggestions: Suggestions) -> list[str]:
     """Values for ``--correct`` beside one score a row, the likeliest first."""
-    for candidates in (suggestions.labels, suggestions.paths):
+    for candidates in (suggestions.labels, suggestions.looks.paths):
         outcomes = list(filter(says_correct, candidates))
         if outcomes:
             return outcomes
@@ -228,7 +228,7 @@ def _predictions_of(suggestions: Suggestions, label: str) -> list[str]:
     """``PREDICTION=LABEL`` for each column of predictions of a label."""
     known = set(suggestions.words(label))
     predictions = []
-    for path in suggestions.paths:
+    for path in suggestions.looks.paths:
         words = suggestions.words(path)
         has_its_words = words and isinstance(words[0], str) and set(words) <= known
         is_answer_to_it = has_its_words or _often_equals(suggestions, path, label)
@@ -268,7 +268,7 @@ def _command_of_each_model(
     commands = []
     for path in paths:
         own_request = replace(request, scores=(path,))
-        of_model = Suggestions(suggestions.arrays, own_request, where)
+        of_model = suggest(suggestions.arrays, own_request, where)
         reading = _options_of(of_model)
         if isinstance(reading, str):
             return []
@@ -307,7 +307,7 @@ def _options_of_columns(
         if option in typed:
             continue
         paths = []
-        for path in suggestions.of_look(look):
+        for path in suggestions.looks.of_look(look):
             is_free = path not in reading.used and path not in typed
             if is_free and reading.n_rows in (None, suggestions.n_rows(path)):
                 paths.append(path)

@@ -81,7 +81,7 @@ class LabelSearch:
         predicted = []
         others = []
         for name in here:
-            if self.arrays.is_prediction(self.score.path, name.path):
+            if self.arrays.is_always_largest(self.score.path, name.path):
                 predicted.append(name)
             else:
                 others.append(self.arrays.is_proven_label(self.score.path, name.path))

@@ -149,6 +149,11 @@ class Arrays:
         array = self.load(path)
         return array is not None and array.ndim > 1 and array.shape[-1] > 1
 
+    def is_single(self, path: str) -> bool:
+        """True for an array with one value a row; its columns may be one."""
+        values = self.values(path) if path in self.columns else None
+        return values is not None and values.ndim == 1
+
     def let_go(self) -> None:
         """Forget the values, which may be large; what is known of them stays."""
         self.load.cache_clear()
@@ -210,7 +215,7 @@ class Arrays:
             return None
         return label_evidence(self.load(scores), indices, self.kind(scores).kind)
 
-    def is_prediction(self, scores: str, labels: str) -> bool:
+    def is_always_largest(self, scores: str, labels: str) -> bool:
         """True for a column that names the class of the largest score in every row."""
         matches_largest = self.agreement(scores, labels)
         return matches_largest is not None and matches_largest.share == 1
