@@ -43,7 +43,7 @@ from calcli.io.option_columns import (
 )
 from calcli.io.provenance import chain_text
 from calcli.io.writer import BundleWriter
-from calcli.items import picked, without
+from calcli.items import are_all, duplicates, picked, without
 from calcli.rows import ScoreKind
 
 FORMAT = "decisions"
@@ -181,8 +181,10 @@ class IdFields(NamedTuple):
 def _id_fields(
     rows: Sequence[Mapping[str, Any]], of_log: Sequence[Record]
 ) -> IdFields | None:
-    """The usual name of ids that all rows and some records have; else two names, by
-    their values. None where there are none.
+    """Fields with the ids of both; None where there are none.
+
+    The usual name of ids that all rows and some records have; else fields with the same
+    values: texts of any names, whole numbers of one name.
     """
     in_every_row = set(rows[0]).intersection(*rows)
     in_any_record = set().union(*of_log)
@@ -191,13 +193,27 @@ def _id_fields(
     for name in in_log:
         if name in of_every_row:
             return IdFields(name, name)
-    for name in in_log:
+    values_of_rows = {}
+    for other in of_every_row:
+        values_of_rows[other] = {str(row[other]) for row in rows}
+    of_any_name = [*in_log, *_fields_that_differ(str, of_log)]
+    for name in (*of_any_name, *_fields_that_differ(int, of_log)):
         ids = {str(record[name]) for record in of_log if name in record}
-        for other in of_every_row:
-            n_known = len(ids.intersection(str(row[other]) for row in rows))
-            if len(ids) > 1 and n_known > len(ids) / 2:
+        for other, values in values_of_rows.items():
+            may_be_ids = len(ids) > 1 and (other == name or name in of_any_name)
+            if may_be_ids and len(ids & values) > len(ids) / 2:
                 return IdFields(name, other)
     return None
+
+
+def _fields_that_differ(kind: type, records: Sequence[Record]) -> list[str]:
+    """Fields of a type whose values differ in all records, ids of whatever name."""
+    names = []
+    for name in records[0]:
+        values = [record.get(name) for record in records]
+        if are_all(kind, values) and not duplicates(values):
+            names.append(name)
+    return names
 
 
 def _may_be_places(

@@ -213,7 +213,7 @@ def test_labels_come_from_another_file_by_id_or_place(tmp_path):
         file.close()
 
 
-@pytest.mark.parametrize("field", ["id", "item_id", "sample_id"])
+@pytest.mark.parametrize("field", ["id", "item_id", "sample_id", "doc_id", "ticket"])
 def test_labels_of_another_file_go_by_any_id_that_the_log_has(field, tmp_path):
     p, y = logs.rows()
     records = [logs.system_one(i, p[i], y[i]) for i in range(60)]
@@ -221,6 +221,20 @@ def test_labels_of_another_file_go_by_any_id_that_the_log_has(field, tmp_path):
     for record in records:
         record[field] = record.pop("id")
         golds.append({field: record[field], "team": record.pop("label")["team"]})
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text(logs.lines(reversed(golds)), "utf-8")
+    file, _ = extract(tmp_path, logs.lines(records), gold=str(gold))
+    assert file["team"]["labels"][:].tolist() == y.tolist()
+
+
+def test_numbers_of_one_name_that_differ_are_ids_in_both_files(tmp_path):
+    p, y = logs.rows()
+    records = [logs.system_one(i, p[i], y[i]) for i in range(60)]
+    golds = []
+    for number, record in enumerate(records):
+        del record["id"]
+        record["ticket"] = 4700 + number
+        golds.append({"ticket": 4700 + number, "team": record.pop("label")["team"]})
     gold = tmp_path / "gold.jsonl"
     gold.write_text(logs.lines(reversed(golds)), "utf-8")
     file, _ = extract(tmp_path, logs.lines(records), gold=str(gold))
