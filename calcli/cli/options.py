@@ -204,7 +204,7 @@ class Columns:
         typer.Option(
             "--sample-weight",
             metavar="COLUMN|none",
-            help="Column of weights of the rows; none: every row counts as one.",
+            help="Column of weights; none: all rows count 1.",
             rich_help_panel="Columns",
         ),
     ] = None
