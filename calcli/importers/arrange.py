@@ -15,7 +15,7 @@ from itertools import chain
 
 from calcli.importers.array_names import parse_name
 from calcli.importers.choices import by_number_of_choices
-from calcli.importers.families import with_families
+from calcli.importers.families import with_families, with_words_of_classes
 from calcli.importers.headerless import headerless
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import ROLES_OF_NAMES, role_of
@@ -30,8 +30,19 @@ def arranged(table: Table, request: ImportRequest) -> Table:
     """Make the arrays of a table. Raises DataError, UsageError."""
     table = _with_arrays(table, request)
     table = _with_names_of_rows(table, request)
+    table = _with_typed_classes(table, request)
     # In HDF5 an attribute says that columns are options.
     return table if table.format == "hdf5" else with_proven_options(table)
+
+
+def _with_typed_classes(table: Table, request: ImportRequest) -> Table:
+    """The table, with the names of ``--class-names`` as words: NA, or 007."""
+    if table.n_rows is None or not request.class_names:
+        return table
+    of_classes = with_words_of_classes(
+        table.columns, request.class_names, "one of --class-names"
+    )
+    return replace(table, columns={**table.columns, **of_classes})
 
 
 def _with_arrays(table: Table, request: ImportRequest) -> Table:

@@ -100,9 +100,12 @@ def with_families(table: Table, request: ImportRequest) -> Table:
 
 
 def with_words_of_classes(
-    columns: Columns, classes: Sequence[str]
+    columns: Columns, classes: Sequence[str], named_by: str = "a column of scores"
 ) -> dict[str, Column]:
-    """The columns of classes of which a cell reads as something else: NA, or 007."""
+    """The columns of classes of which a cell reads as something else: NA, or 007.
+
+    named_by : what names the classes, for a remark.
+    """
     changed: dict[str, Column] = {}
     blank_words = frozenset(filter(is_blank, classes))
     has_codes = any(map(CODE.match, classes))
@@ -116,17 +119,19 @@ def with_words_of_classes(
             changed[name] = _as_words(column)
         elif blank_words:
             changed[name] = with_blank_words(column, blank_words)
-    _remark_blank_words(blank_words, [columns[name] for name in changed])
+    _remark_blank_words(blank_words, [columns[name] for name in changed], named_by)
     return changed
 
 
-def _remark_blank_words(blank_words: Set[str], columns: Sequence[Column]) -> None:
+def _remark_blank_words(
+    blank_words: Set[str], columns: Sequence[Column], named_by: str
+) -> None:
     with_blanks = [column for column in columns if column.empty_row is not None]
     if with_blanks:
         names = ", ".join(column.name for column in with_blanks)
         remark(
             f"{with_blanks[0].file.name}: {', '.join(sorted(blank_words))} in {names} is"
-            " a class, as a column of scores is named so, and no missing value"
+            f" a class, as {named_by} is named so, and no missing value"
         )
 
 

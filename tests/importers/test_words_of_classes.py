@@ -55,6 +55,18 @@ def test_a_word_for_a_missing_value_that_is_a_class_is_said(run):
     assert "scores.csv: NA in guess, species is a class" in message
 
 
+@pytest.mark.parametrize("names", [["None", "Flu"], ["007", "010"]], ids=str)
+def test_classes_that_an_option_names_are_words(run, names):
+    p, y = drawn(2)
+    columns = {"risk": p[:, 1], "diagnosis": [names[k] for k in y]}
+    name = table("scores.csv", columns)
+    options = ("--scores", "risk", "--labels", "diagnosis", "--kind", "probs")
+    words = ("extract", name, *options, "--class-names", ",".join(names))
+    done = run(*words, "-o", "made.h5")
+    assert done.code == 0, done.err
+    assert_read(run, "made.h5", p, y)
+
+
 def test_empty_cells_beside_a_class_called_na_are_missing(run):
     """The command that is proposed drops the empty cell alone."""
     p, y = drawn(3)
