@@ -114,6 +114,11 @@ class ByGroup(Calibrator):
     OF_COMMON: ClassVar[type[Calibrator]]
 
     @classmethod
+    def without_last_digits(cls, common: Any) -> Any:
+        """The common map, to digits that the order of the rows leaves alone."""
+        return common
+
+    @classmethod
     @abstractmethod
     def around(cls, common: Any, by: str, names: Sequence[str], pooled: Pooled) -> Self:
         """The maps of groups around a common map."""
@@ -202,6 +207,7 @@ class ByGroup(Calibrator):
         runaway: BoolArray,
     ) -> tuple[Self, Pooled]:
         """Fit the groups' maps around a common map; start, runaway : see ``pool``."""
+        common = cls.without_last_digits(common)
         sums = cls.walk_of(rows, common, codes)
         walk = GroupWalk(sums, group_factors(rows, codes), runaway, cls.FARTHEST)
         pooled = pool(walk, by.tau, start)
@@ -306,8 +312,11 @@ def group_factors(rows: Rows, codes: Codes) -> FloatArray:
     weight = rows.weights()
     if weight is None:
         return np.ones(len(codes.names))
-    total = np.bincount(codes.code, weights=weight, minlength=len(codes.names))
-    square = np.bincount(codes.code, weights=weight**2, minlength=len(codes.names))
+    order = np.lexsort((weight, codes.code))  # rows in any order have the same sums
+    code = codes.code[order]
+    weight = weight[order]
+    total = np.bincount(code, weights=weight, minlength=len(codes.names))
+    square = np.bincount(code, weights=weight**2, minlength=len(codes.names))
     return ratio(total, square, otherwise=1.0)
 
 

@@ -1,7 +1,7 @@
 """Platt scaling by group."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +15,14 @@ from calcli.methods._partial_pooling import GroupSums, Pooled
 from calcli.methods.platt import PlattScaling
 from calcli.numerics import BoolArray, FloatArray, entries, row_weights, sigmoid
 from calcli.rows import Rows
+
+DIGITS = 10
+"""Digits of the common map around which the groups' maps are found."""
+
+
+def rounded(values: FloatArray, digits: int) -> FloatArray:
+    """Values (n,) with so many digits."""
+    return np.array([float(f"{value:.{digits - 1}e}") for value in values])
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,11 @@ class PlattByGroup(ByGroup):
     FARTHEST = np.array([10.0, 10.0])
 
     @classmethod
+    def without_last_digits(cls, common: PlattScaling) -> PlattScaling:
+        slope = rounded(common.slope, DIGITS)
+        return replace(common, slope=slope, intercept=rounded(common.intercept, DIGITS))
+
+    @classmethod
     def around(
         cls, common: PlattScaling, by: str, names: Sequence[str], pooled: Pooled
     ) -> Self:
@@ -77,16 +90,20 @@ class PlattByGroup(ByGroup):
     ) -> Callable[[FloatArray], GroupSums]:
         sample = _sample(rows, common)
         weight = row_weights(rows.weights(), rows.n)
+        # Sums of rows in one order have the same last digits, however the rows came:
+        # the search for the variance would follow other paths.
+        order = np.lexsort((weight, sample.hit, sample.s, codes.code))
+        sample = sample.part(order)
+        weight = weight[order]
+        code = codes.code[order]
         u = float(common.slope[0]) * sample.s + float(common.intercept[0])
         design = np.stack([u, np.ones(rows.n)])
 
         def walk(theta: FloatArray) -> GroupSums:
-            p = sigmoid(u + np.einsum("ij,ij->j", design, theta.T[:, codes.code]))
+            p = sigmoid(u + np.einsum("ij,ij->j", design, theta.T[:, code]))
             information = p * (1.0 - p) * design[:, None] * design
             gradient = (p - sample.hit) * design
-            return GroupSums.of(
-                codes.code, len(codes.names), weight, gradient, information
-            )
+            return GroupSums.of(code, len(codes.names), weight, gradient, information)
 
         return walk
 

@@ -36,7 +36,8 @@ def effective_weights(raw: FloatArray) -> FloatArray | None:
     if positive.min() == positive.max():
         return None if counted.all() else counted.astype(np.float64)
     weight = positive / positive.max()  # so that no square overflows
-    weight *= weight.sum() / (weight @ weight)
+    ordered = np.sort(weight)  # rows in any order get the same digits
+    weight *= ordered.sum() / (ordered @ ordered)
     if counted.all():
         return weight
     scaled = np.zeros(len(raw))
@@ -50,4 +51,5 @@ def effective_number(weight: FloatArray) -> float:
     >>> effective_number(np.array([1.0, 3.0]))
     1.6
     """
-    return float(weight.sum()) ** 2 / float(weight @ weight)
+    ordered = np.sort(weight)
+    return float(ordered.sum()) ** 2 / float(ordered @ ordered)
