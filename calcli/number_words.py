@@ -16,6 +16,14 @@ def count(n: int) -> str:
     return f"{n:,}"
 
 
+def noun(n: int, singular: str) -> str:
+    """The noun after a number: ``row`` after 1, else ``rows``; ``classes``."""
+    if n == 1:
+        return singular
+    ending = "es" if singular.endswith(("s", "ch", "x")) else "s"
+    return f"{singular}{ending}"
+
+
 def samples(n: int) -> str:
     """A number of samples, ``1 sample``, ``5,000 samples``."""
-    return f"{count(n)} sample" if n == 1 else f"{count(n)} samples"
+    return f"{count(n)} {noun(n, 'sample')}"

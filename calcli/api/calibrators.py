@@ -37,6 +37,7 @@ from calcli.io.question_artifact import load as load_artifact
 from calcli.io.validate import doubts
 from calcli.kernels.device import resolve
 from calcli.metrics.settings import MetricSettings
+from calcli.number_words import noun
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import (
     DEFAULT_METHOD,
@@ -235,7 +236,9 @@ class FittedCalibrator:
 
     def __repr__(self) -> str:
         n = self._artifact.fit.n
-        origin = f"fitted to {n} rows" if n else "from known class frequencies"
+        origin = (
+            f"fitted to {n} {noun(n, 'row')}" if n else "from known class frequencies"
+        )
         return (
             f"<calcli {self.method}: {classes(self.n_classes)}, {origin},"
             f" {self.status}>"
@@ -246,8 +249,9 @@ class FittedCalibrator:
         if not self._artifact.fit.n:
             return f"<p>{escape(repr(self))}</p>"
         lines = {"before": _cells(self.before), "after": _cells(self.after)}
+        n = self._artifact.fit.n
         title = (
-            f"{self.method}, {classes(self.n_classes)}, {self._artifact.fit.n} rows,"
+            f"{self.method}, {classes(self.n_classes)}, {n} {noun(n, 'row')},"
             f" status {self.status}"
         )
         return html_table(title, list(self.before), lines, self.warnings)

@@ -71,6 +71,7 @@ def compare(
             raise DataError(
                 f"{rows.name}: folds need two or more rows of positive weight"
             )
+        board.check_folds(folds, how.folds, rows)
         for _ in rows.blocks():
             pass  # a complete walk checks every row and makes the hash
         warn_all(rows.caveats)

@@ -22,6 +22,7 @@ from calcli.evaluation.leaderboard import (
     Ranking,
 )
 from calcli.evaluation.metric_limits import end_of
+from calcli.number_words import noun
 from calcli.statistics.friedman import not_told_apart
 from calcli.statistics.p_values import holm
 
@@ -182,7 +183,8 @@ class Leaderboard:
     def _print_bundle(self, bundle: str) -> None:
         """Print the table of a bundle, and what failed in it."""
         entries = self.of(bundle)
-        size = f"{entries[0].n} rows x {entries[0].n_classes} classes"
+        n = entries[0].n
+        size = f"{n} {noun(n, 'row')} x {entries[0].n_classes} classes"
         print_sentence(f"{bundle}: {size}, {self.how}")
         print_table(*self.table(bundle).fitting(DROPPED))
         for entry in entries:

@@ -107,6 +107,7 @@ def opened(
                     f"{rows.name}: folds need two or more rows of positive weight; name rows"
                     " with --test GROUP"
                 )
+            board.check_folds(folds, args.folds, rows)
             yield board.OpenedFolds(rows, rows, folds)
             return
         names = [f"{split_where(bundle)[0]}:{args.test}" for bundle in bundles]

@@ -16,6 +16,7 @@ from calcli.evaluation.json_output import score_json
 from calcli.evaluation.metric_limits import Outcome, end_of
 from calcli.evaluation.results import Result
 from calcli.evaluation.verdict_limits import VerdictOutcome
+from calcli.number_words import noun
 from calcli.statistics.p_values import p_cell
 
 # ---- tables
@@ -170,7 +171,9 @@ def quotable(evaluation: Evaluation, name: str) -> Iterator[str]:
     """A line per bundle to quote in a paper: values with definition and version."""
     for results in evaluation.bundles:
         first = results[0]
-        where = f"{first.bundle} ({first.n} rows, {first.n_classes} classes)"
+        rows = f"{first.n} {noun(first.n, 'row')}"
+        classes = f"{first.n_classes} classes"
+        where = f"{first.bundle} ({rows}, {classes})"
         values = []
         for result in results:
             score = result.scores[name]

@@ -9,6 +9,7 @@ from typing import Any
 from calcli.evaluation.json_output import evaluation_json
 from calcli.evaluation.results import Ranks, Result
 from calcli.evaluation.scores import Score
+from calcli.number_words import noun
 from calcli.optional_packages import optional_import
 from calcli.records import JsonObject
 from calcli.rows import classes
@@ -88,7 +89,7 @@ class Evaluation:
         parts = []
         for results in self.bundles:
             first = results[0]
-            title = f"{first.bundle}: {first.n} rows, {classes(first.n_classes)}"
+            title = f"{first.bundle}: {first.n} {noun(first.n, 'row')}, {classes(first.n_classes)}"
             names: dict[str, None] = {}
             notes = []
             for result in results:

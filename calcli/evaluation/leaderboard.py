@@ -30,6 +30,7 @@ from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.settings import MetricSettings
 from calcli.mixture import Mixture
+from calcli.number_words import noun
 from calcli.records import JsonObject
 from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows
@@ -284,6 +285,17 @@ class HeldOut:
     reason: str | None = None
     exit_code: int = 0
     fits: Sequence[Fit[Any] | None] = ()
+
+
+def check_folds(folds: Sequence[Fold], asked: int, rows: DataSet) -> None:
+    """Refuse a number of folds that the rows do not make. Raises UsageError."""
+    made = len(folds)
+    if made < asked and asked > CompareSettings.folds:
+        raise UsageError(
+            f"--folds {asked}: the {rows.n} {noun(rows.n, 'row')} of {rows.name} make"
+            f" {made} folds at most (rows of a unit and copies stay together); ask for"
+            " fewer"
+        )
 
 
 def digest_of(rows: DataSet) -> str:

@@ -10,6 +10,7 @@ from calcli.evaluation.scores import Score
 from calcli.evaluation.verdict import Verdict, VerdictKind
 from calcli.evaluation.words import finding_line, headline
 from calcli.metrics.catalog import metric
+from calcli.number_words import noun
 from calcli.statistics.friedman import Friedman
 from calcli.statistics.intervals import Interval
 from calcli.statistics.p_values import p_text
@@ -138,7 +139,8 @@ class UnitFacts:
         if self.n is None:
             return f"rows are taken as independent (--unit {self.name})"
         return (
-            f"{self.n:,} units ({self.name}) of up to {self.largest:,} rows: for the"
+            f"{self.n:,} {noun(self.n, 'unit')} ({self.name}) of up to"
+            f" {self.largest:,} {noun(self.largest, 'row')}: for the"
             f" overconfidence worth {self.effective_rows:,.0f} independent rows"
             f" (design effect {self.design_effect:.2f})"
         )

@@ -18,6 +18,7 @@ from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import identity
 from calcli.methods.compared.identity import Identity
+from calcli.number_words import noun, samples
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.records import JsonObject
 from calcli.rows import ScoreKind
@@ -240,11 +241,11 @@ class ThresholdSearch:
         n = int(self.curve.accepted[-1])
         if self.by_unit is not None and self.by_unit.n < choice.least:
             none += (
-                f" on {self.by_unit.n} units; {choice.least} units must be accepted,"
+                f" on {self.by_unit.n} {noun(self.by_unit.n, 'unit')}; {choice.least} units must be accepted,"
                 " all right, before any can"
             )
         elif n < choice.least:
-            none += f" on {n} samples; even without an error it takes {choice.least}"
+            none += f" on {samples(n)}; even without an error it takes {choice.least}"
         highest, best = self.highest(level)
         if best is None:
             return f"{none}, nor any other accuracy: give more samples"

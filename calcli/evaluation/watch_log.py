@@ -38,6 +38,7 @@ from calcli.evaluation.watch_state import (
     read_state,
     save_state,
 )
+from calcli.number_words import noun
 from calcli.records import JsonObject
 
 MOST_NAMED = 3
@@ -125,7 +126,8 @@ class LogState(msgspec.Struct, forbid_unknown_fields=True):
         episode = self.current
         if not episode.batches:
             return f"episode {self.episode}: no batch yet"
-        numbers = f"{len(self.questions)} questions, {episode.numbers(self.log_e)}"
+        n = len(self.questions)
+        numbers = f"{n} {noun(n, 'question')}, {episode.numbers(self.log_e)}"
         leading = f"most in {self.by_evidence[0]}"
         if episode.alarm_at is None:
             return f"no alarm: {numbers}; {leading}"

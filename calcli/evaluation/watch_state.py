@@ -26,6 +26,7 @@ from calcli.io.atomic import (
 )
 from calcli.io.inputs import open_document
 from calcli.io.rows_seen import RowSketch
+from calcli.number_words import noun
 from calcli.records import JsonObject
 from calcli.statistics.betting import ALTERNATIVES, Evidence
 
@@ -182,12 +183,11 @@ class Episode:
 
     def numbers(self, log_e: float) -> str:
         """Its batches, samples and evidence, in words."""
-        batches = (
-            "1 batch" if len(self.batches) == 1 else f"{len(self.batches)} batches"
-        )
+        n = len(self.batches)
+        batches = f"{n} {noun(n, 'batch')}"
         e = math.exp(min(log_e, LARGEST_LOG))
         return (
-            f"{batches}, {self.rows} samples; evidence {e:.3g} (alarm at"
+            f"{batches}, {self.rows} {noun(self.rows, 'sample')}; evidence {e:.3g} (alarm at"
             f" {1.0 / self.level:g})"
         )
 

@@ -21,6 +21,7 @@ from calcli.evaluation.verdict import (
 )
 from calcli.metrics.losses import CARRYING, rows_for_half_width
 from calcli.number_words import count as count
+from calcli.number_words import noun
 from calcli.number_words import percent as percent
 from calcli.number_words import points as points
 from calcli.number_words import samples as samples
@@ -144,7 +145,8 @@ def _means(facts: Facts) -> str:
 def _calibrated(facts: Facts, verdict: Verdict) -> str:
     if verdict.is_limited_by_fit:
         assert facts.fit is not None
-        limit = f"{count(facts.fit.n)} calibration samples"
+        n_fit = facts.fit.n
+        limit = f"{count(n_fit)} calibration {noun(n_fit, 'sample')}"
         return f"calibrated as far as {limit} can: {_means(facts)}"
     where = samples(facts.data.n)
     return f"calibrated: {_means(facts)}, no miscalibration found in {where}"
@@ -217,7 +219,8 @@ def _spread_words(one: ClassOne, sign: int) -> str:
 def _too_few(facts: Facts, verdict: Verdict) -> str:
     interval = facts.main_gap.interval
     if has_too_few_rows(facts) and facts.data.units is not None:
-        units = f"{count(facts.data.units)} units"
+        n_units = facts.data.units
+        units = f"{count(n_units)} {noun(n_units, 'unit')}"
         return f"too few units to test: {units}, {samples(facts.data.n)}"
     if has_few_errors(facts):
         what = "samples of one class" if facts.is_about_class_one else "errors"

@@ -13,6 +13,7 @@ from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark
 from calcli.io.locate import group_name
 from calcli.io.split import Part, deal_rows
+from calcli.number_words import noun
 from calcli.numerics import IntArray
 from calcli.statistics.units import Units
 
@@ -88,7 +89,7 @@ class Splitting:
         how = METHODS[method]
         if method in DRAWN:
             how += f", seed {self.seed}"
-        sentence = f"{n} rows split {how}: {sizes}"
+        sentence = f"{n} {noun(n, 'row')} split {how}: {sizes}"
         if n_left:
             sentence += f", {n_left} left out"
         remark(f"{name}: {sentence}" if name else sentence)
@@ -247,7 +248,8 @@ def _without_repeats(
     if n_others:
         column = imported.reading.extras["ids"].rpartition("/")[2]
         remark(
-            f"{imported.where}: {n_others} rows have the id of an earlier row and other"
+            f"{imported.where}: {n_others} {noun(n_others, 'row')} with the id of an"
+            " earlier row and other"
             f" scores or another label (row {row}: {str(ids[row])!r}); rows of one id"
             f" belong together (an image, a patient, a question): --unit {column};"
             " if every file counts its rows anew: --ids none"
@@ -255,15 +257,15 @@ def _without_repeats(
     elif not request.drop_duplicates:
         raise DataError(
             f"{imported.where}: row {row} has the id {str(ids[row])!r} of an earlier"
-            f" row, and its scores and label, as {len(copies)} rows have;"
+            f" row, and its scores and label, as {len(copies)} {noun(len(copies), 'row')} in all;"
             " --drop-duplicates keeps the first of each",
             option=["--drop-duplicates"],
         )
     if not request.drop_duplicates:
         return rows
     remark(
-        f"{imported.where}: {len(copies)} rows that repeat an earlier one of their id"
-        " were dropped"
+        f"{imported.where}: dropped {len(copies)} {noun(len(copies), 'row')} with the"
+        " id, scores and label of an earlier one"
     )
     return np.delete(rows, copies)
 

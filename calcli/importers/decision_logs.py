@@ -44,6 +44,7 @@ from calcli.io.option_columns import (
 from calcli.io.provenance import chain_text
 from calcli.io.writer import BundleWriter
 from calcli.items import are_all, duplicates, picked, without
+from calcli.number_words import noun
 from calcli.rows import ScoreKind
 
 FORMAT = "decisions"
@@ -399,10 +400,12 @@ def remark_log(read: DecisionLog) -> None:
     """Say what a log holds: records, questions, labels, rows left out, models."""
     log, plan = read.log, read.log.plan
     some = [_about_question(rows) for rows in log.questions[:MOST_DESCRIBED]]
-    if len(log.questions) > MOST_DESCRIBED:
-        some.append(f"and {len(log.questions) - MOST_DESCRIBED} more questions")
+    n_more = len(log.questions) - MOST_DESCRIBED
+    if n_more > 0:
+        some.append(f"and {n_more} more {noun(n_more, 'question')}")
     where = read.path.name
-    remark(f"{where}: {plan.n_records} records of decisions: {'; '.join(some)}")
+    records = noun(plan.n_records, "record")
+    remark(f"{where}: {plan.n_records} {records} of decisions: {'; '.join(some)}")
     fields = set()
     for reading in plan.labels.values():
         how = " (by index)" if reading.by_index else ""
@@ -433,7 +436,7 @@ def _about_question(rows: QuestionRows) -> str:
         about += f" of {least} to {most} options that differ"
     elif rows.n and rows.type != YES_NO:
         about += f" of {rows.n_options.max()}"
-    parts = [about, f"{rows.n} rows"]
+    parts = [about, f"{rows.n} {noun(rows.n, 'row')}"]
     for reason, number in rows.left_out.items():
         parts.append(f"{number} {reason} left out")
     if rows.unlisted:

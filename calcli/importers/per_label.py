@@ -16,6 +16,7 @@ from calcli.importers.labels import texts_of
 from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, constant
+from calcli.number_words import noun
 
 KEPT_ROLES = ("unit", "ids", "weights", "split")
 
@@ -63,7 +64,7 @@ def labels_as_rows(reading: Reading, request: ImportRequest) -> LabelRows:
     flat_labels = labels.astype(np.int64).reshape(-1)
     by_path[reading.labels] = labels_column.having(flat_labels)
     remark(
-        f"{where}: {n} rows x {k} labels became {n * k} rows; a row's labels are a"
+        f"{where}: {n} {noun(n, 'row')} x {k} labels became {n * k} rows; a row's labels are a"
         " unit, each a group"
     )
     return LabelRows(

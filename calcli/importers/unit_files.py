@@ -18,6 +18,7 @@ from calcli.importers.ragged import Parts
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Table, constant
 from calcli.io.locate import natural
+from calcli.number_words import noun
 from calcli.numerics import AnyArray
 from calcli.statistics.shared_luck import FEWEST_UNITS
 
@@ -87,7 +88,9 @@ def files_of_units(
         arrays[name] = _stacked(stored, f"{folder}: {name}")
     if not is_asked and not _look_like_units(arrays, request):
         return None
-    remark(f"{folder}: {len(of_units)} files, each a unit (or --unit none)")
+    remark(
+        f"{folder}: {len(of_units)} {noun(len(of_units), 'file')}, each a unit (or --unit none)"
+    )
     columns = {}
     for name, array in arrays.items():
         first = arrays_of_units[name][0]

@@ -23,6 +23,7 @@ from calcli.importers.table import Column, Columns
 from calcli.io.cells import is_number, number, texts_of_names
 from calcli.io.locate import natural
 from calcli.items import has_any, present
+from calcli.number_words import noun
 
 KNOWN_ROLES = ("unit", "ids", "group")
 
@@ -191,7 +192,7 @@ def _remark_votes(votes: Sequence[Vote], gold: Column, where: str) -> None:
     sizes = sorted({vote.n_answers for vote in votes})
     k = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     message = (
-        f"{where}: {len(votes)} questions of {k} answers each; the confidence is"
+        f"{where}: {len(votes)} {noun(len(votes), 'question')} of {k} answers each; the confidence is"
         " (votes + 1/2)/(k + 1) of the most frequent answer, correct where that is"
         f" {gold.name!r}"
     )

@@ -23,6 +23,7 @@ from calcli.io.artifact_params import encode_params, shown
 from calcli.io.atomic import write_bytes
 from calcli.io.inputs import at_most, open_document
 from calcli.io.locate import split_where, unique_groups
+from calcli.number_words import noun
 
 METHOD = "by-question"
 WHAT = "a calibrator written by calcli fit"
@@ -232,8 +233,9 @@ def load(path: str) -> Artifact:
     listing = ", ".join(
         f"{path}:{name}" for name in list(whole.questions)[:MOST_LISTED]
     )
+    n = len(whole.questions)
     raise DataError(
-        f"{path}: holds a calibrator for each of {len(whole.questions)} questions, name"
+        f"{path}: holds a calibrator for each of {n} {noun(n, 'question')}, name"
         f" one of: {listing}"
     )
 

@@ -1,5 +1,6 @@
 """The line that says what was read."""
 
+from calcli.number_words import samples
 from calcli.rows import classes
 
 
@@ -9,6 +10,5 @@ def read_line(name: str, n: int, k: int, arrays: str = "") -> str:
     name : of the rows. n : their number. k : number of classes, at most 1 for
     confidences. arrays : which array is what, of files that were imported.
     """
-    samples = "1 sample" if n == 1 else f"{n:,} samples"
     of_what = f" ({arrays})" if arrays else ""
-    return f"Read {name}: {samples}, {classes(k)}{of_what}."
+    return f"Read {name}: {samples(n)}, {classes(k)}{of_what}."

@@ -8,6 +8,7 @@ import numpy as np
 
 from calcli.errors import UsageError
 from calcli.items import duplicates
+from calcli.number_words import noun
 from calcli.numerics import AnyArray, IntArray, whole_number
 from calcli.statistics.units import Units
 
@@ -110,7 +111,9 @@ def deal_rows(
         dealt = _by_row(parts, _sizes(parts, n), n, labels, rng)
     for name, rows in dealt.items():
         if not len(rows):
-            whole = f"{n} rows" if units is None else f"{units.n} units"
+            whole = f"{n} {noun(n, 'row')}"
+            if units is not None:
+                whole = f"{units.n} {noun(units.n, 'unit')}"
             raise UsageError(
                 f"--split {name}: would get none of the {whole}; ask for more, or"
                 " leave it out"

@@ -10,6 +10,7 @@ from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, param
 from calcli.errors import FitError
 from calcli.kernels.numpy.temperature import TopMass
 from calcli.methods._temperature import OneTemperature, search_temperature, start_of
+from calcli.number_words import noun
 from calcli.rows import Rows
 
 
@@ -57,7 +58,7 @@ class ExpectationConsistency(OneTemperature):
         top = options.top
         if top >= rows.k:
             raise FitError(
-                f"option top={top} needs more than {top} classes, these scores have"
+                f"option top={top} needs more than {top} {noun(top, 'class')}, these scores have"
                 f" {rows.k}"
             )
 

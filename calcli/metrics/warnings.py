@@ -10,6 +10,7 @@ import numpy as np
 
 from calcli.metrics.label_agreement import LabelAgreement
 from calcli.metrics.rowtable import RowTable
+from calcli.number_words import noun
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import class_words
 from calcli.statistics.class_ranking import ClassRanking
@@ -44,7 +45,7 @@ def data_warnings(
     """
     warnings = []
     if bins is not None and n < ROWS_PER_BIN * bins:
-        rows = "1 row" if n == 1 else f"{n} rows"
+        rows = f"{n} {noun(n, 'row')}"
         warnings.append(
             f"{rows} in {bins} bins: even a calibrated model's ECE is well above 0"
             " here; read it beside its expected value, or use fewer --bins"

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from calcli.number_words import noun
+
 THIN_SPACE = "\u202f"
 MINUS = "\u2212"
 
@@ -26,7 +28,7 @@ def count(value: int) -> str:
 
 def samples(n: int) -> str:
     """``1 sample``, ``12 345 samples``."""
-    return f"{count(n)} sample" if n == 1 else f"{count(n)} samples"
+    return f"{count(n)} {noun(n, 'sample')}"
 
 
 def share(value: float) -> str:

@@ -12,6 +12,7 @@ from synthetic import truth
 
 import calcli
 from calcli.calibrator import Context
+from calcli.errors import UsageError
 from calcli.evaluation.cross_validation import fold_fits, folds_of, held_out_table
 from calcli.evaluation.differences import differences
 from calcli.metrics.context import MetricContext
@@ -638,3 +639,14 @@ def test_every_fit_of_a_fold_is_progress(run, three, monkeypatch):
         assert {total for _, total in folds} == {5}
         assert [done for done, _ in folds] == sorted(done for done, _ in folds)
         assert {done for done, _ in folds} == {0, 1, 2, 3, 4}
+
+
+def test_more_folds_than_rows_are_refused(run):
+    z, y = truth(40, 3)
+    np.savez("small.npz", logits=z, labels=y)
+    done = run("compare", "small.npz", "--methods", "ts", "--folds", "1000")
+    assert done.code == 2
+    assert "--folds 1000: the 40 rows of small.npz make 40 folds at most" in done.err
+    with pytest.raises(UsageError, match="make 40 folds at most"):
+        calcli.compare(z, y, ["ts"], kind="logits", folds=100)
+    assert run("compare", "small.npz", "--methods", "ts", "--folds", "40").code == 0

@@ -52,7 +52,7 @@ def test_ranks_are_joined_by_id_and_padding_is_dropped_when_asked(tmp_path, out)
         imported["labels"], Y
     )
     assert (
-        "2 rows that repeat an earlier one of their id were dropped"
+        "dropped 2 rows with the id, scores and label of an earlier one"
         in imported["notes"]
     )
 

@@ -40,7 +40,7 @@ from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
 from calcli.io.question_artifact import load, read_questions
-from calcli.number_words import count
+from calcli.number_words import count, noun
 
 TEMPERATURES = "temperatures"
 """Target that is a list: the temperature of each question of a log of decisions."""
@@ -158,7 +158,7 @@ def zeros_warning(rows: DataSet, artifact: Artifact, checked: str) -> str | None
     if not n_rows:
         return None
     return (
-        f"--check {checked}: in {count(n_rows)} rows calcli apply differs by up to"
+        f"--check {checked}: in {count(n_rows)} {noun(n_rows, 'row')} calcli apply differs by up to"
         f" {largest:.2g}. It sees that the file's probabilities were rounded, a zero"
         f" counts as {of_rows.counts_as}; an export sees one row at a time, a zero"
         f" counts as {of_fit.counts_as}, as in the fit. Fit to probabilities that"
@@ -261,12 +261,12 @@ def _export_sentence(
     for column in artifact.calibrator.required_columns:
         sentence += f" and the place of {column!r} among the groups"
     sentence += (
-        f"; on {agreement.rows} rows the largest difference to apply is"
+        f"; on {agreement.rows} {noun(agreement.rows, 'row')} the largest difference to apply is"
         f" {agreement.difference:.1e}, no prediction differs"
     )
     if agreement.on_jumps:
         sentence += (
-            f"; {agreement.on_jumps} rows lie on the edge of a step, where the last"
-            " bit decides"
+            f"; where the last bit decides, on the edge of a step:"
+            f" {agreement.on_jumps} {noun(agreement.on_jumps, 'row')}"
         )
     return sentence

@@ -43,6 +43,7 @@ from calcli.io.inputs import note
 from calcli.io.locate import matching_files, split_where
 from calcli.io.split import parse_split
 from calcli.items import duplicates
+from calcli.number_words import noun
 from calcli.rows import SCORE_KINDS
 from calcli.settings import command_words, common_fields
 
@@ -378,7 +379,7 @@ def _finish(
 def _bundle_line(path: Path, bundle: Written) -> str:
     """What was written: sizes, types, labels."""
     name = f"{path.name}:{bundle.name}" if bundle.name else path.name
-    size = f"{bundle.n} rows of (confidence, correct)"
+    size = f"{bundle.n} {noun(bundle.n, 'row')} of (confidence, correct)"
     if bundle.k:
         size = f"{bundle.n} x {bundle.k} {bundle.kind}"
     line = f"{name}: {size}, {bundle.dtype}"

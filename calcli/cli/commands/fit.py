@@ -49,6 +49,7 @@ from calcli.io.atomic import check_output, make_folder
 from calcli.io.dataset import DataSet
 from calcli.io.locate import columns_joined, split_where
 from calcli.kernels.device import resolve
+from calcli.number_words import noun
 from calcli.registry import (
     BY,
     DEFAULT_METHOD,
@@ -294,7 +295,7 @@ def fit_all(
     results.sort(key=_held_out_nll)
     command.tell_warnings()
     if not command.quiet:
-        about = f"{rows.name}, {rows.n} rows, {classes(rows.k)}"
+        about = f"{rows.name}, {rows.n} {noun(rows.n, 'row')}, {classes(rows.k)}"
         command.say(f"{about}: ranked by the mean negative log-likelihood of held-out")
         behind = "the columns behind it are in-sample, of the calibration data itself"
         command.say(f"rows ({len(folds)} random folds); {behind}")

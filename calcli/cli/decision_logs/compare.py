@@ -20,6 +20,7 @@ from calcli.io.atomic import check_output, write_json
 from calcli.io.bundle import BundleRows
 from calcli.io.locate import split_where
 from calcli.metrics.settings import MetricSettings
+from calcli.number_words import noun
 from calcli.statistics.p_values import p_cell
 
 P_VALUES = ("p (McNemar)", "p NLL")
@@ -142,7 +143,8 @@ def _say_unpaired(compared: ComparedQuestion, command: CommandContext) -> None:
     new, baseline = compared.unpaired
     if new or baseline:
         command.say(
-            f"{compared.question}: {compared.n} pairs; {new} answers of the new log and"
+            f"{compared.question}: {compared.n} {noun(compared.n, 'pair')}; {new} {noun(new, 'answer')}"
+            f" of the new log and"
             f" {baseline} of the baseline have no partner"
         )
 

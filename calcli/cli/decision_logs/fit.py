@@ -12,6 +12,7 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.open_any_file import expand_log, is_log, logs_once
 from calcli.io.locate import Layout, split_where
 from calcli.io.question_artifact import METHOD, save
+from calcli.number_words import noun
 from calcli.records import JsonObject
 
 if TYPE_CHECKING:
@@ -57,8 +58,9 @@ def default_name(name: str) -> str:
 
 def say_more(n_questions: int, command: CommandContext) -> None:
     """Say how many questions a table leaves out."""
-    if n_questions > MOST_LINES:
-        command.say(f"and {n_questions - MOST_LINES} more questions: --json")
+    n_more = n_questions - MOST_LINES
+    if n_more > 0:
+        command.say(f"and {n_more} more {noun(n_more, 'question')}: --json")
 
 
 def fit_log_command(args: Any) -> int:
@@ -95,9 +97,8 @@ def tell_fitted(fitted: "FittedLog", command: CommandContext) -> None:
     if command.quiet:
         return
     n_questions = len(fitted.questions)
-    noun = "question" if n_questions == 1 else "questions"
     command.say(
-        f"Fitted {METHOD}: {n_questions} {noun}; NLL out of fold, 10 folds of records"
+        f"Fitted {METHOD}: {n_questions} {noun(n_questions, 'question')}; NLL out of fold, 10 folds of records"
     )
     head = ["question", "type", "labels", "NLL raw", "NLL", "map"]
     table: list[list[Cell]] = []
@@ -113,8 +114,9 @@ def tell_fitted(fitted: "FittedLog", command: CommandContext) -> None:
             ]
         )
     print_table(head, table, file=sys.stderr)
-    if n_questions > MOST_LINES:
-        command.say(f"and {n_questions - MOST_LINES} more questions")
+    n_more = n_questions - MOST_LINES
+    if n_more > 0:
+        command.say(f"and {n_more} more {noun(n_more, 'question')}")
     for warning in fitted.artifact.fit.warnings:
         command.warn(warning)
 

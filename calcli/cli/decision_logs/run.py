@@ -31,6 +31,7 @@ from calcli.fit_questions import (
 )
 from calcli.io.question_artifact import METHOD
 from calcli.metrics.settings import MetricSettings
+from calcli.number_words import noun
 from calcli.reporting.gather import ModelResults, metrics_of_page
 
 
@@ -120,8 +121,9 @@ def print_judged(judged: JudgedLog, evaluation: Evaluation) -> None:
     """Print a headline for each question, one table of all, and what to do next."""
     for results in judged.results[:MOST_LINES]:
         say(named_headline(results[1], results))
-    if len(judged.results) > MOST_LINES:
-        say(f"and {len(judged.results) - MOST_LINES} more questions: --full")
+    n_more = len(judged.results) - MOST_LINES
+    if n_more > 0:
+        say(f"and {n_more} more {noun(n_more, 'question')}: --full")
     say()
     changes = {fit.name: fit.change for fit in judged.fitted.questions}
     table: list[list[Cell]] = []

@@ -30,6 +30,7 @@ from calcli.io.bundle import BundleRows
 from calcli.io.locate import split_where
 from calcli.io.provenance import identity
 from calcli.io.question_artifact import load_for
+from calcli.number_words import noun
 from calcli.records import JsonObject
 
 WHOLE_RECORD = "whole record"
@@ -219,7 +220,10 @@ def _print(content: Mapping[str, Any], command: CommandContext) -> None:
             command.say(_about_ties(name, facts["ties"], facts["n"]))
     left_out = content.get("record", {}).get("left_out", 0)
     if left_out:
-        command.say(f"{left_out} records without an answer to every question left out")
+        command.say(
+            f"{left_out} {noun(left_out, 'record')} without an answer to every question"
+            " left out"
+        )
 
 
 def _confidence_row(name: str, facts: Mapping[str, Any]) -> list[Cell]:
