@@ -89,7 +89,8 @@ class Evaluation:
         parts = []
         for results in self.bundles:
             first = results[0]
-            title = f"{first.bundle}: {first.n} {noun(first.n, 'row')}, {classes(first.n_classes)}"
+            rows = f"{first.n} {noun(first.n, 'row')}"
+            title = f"{first.bundle}: {rows}, {classes(first.n_classes)}"
             names: dict[str, None] = {}
             notes = []
             for result in results:

@@ -241,8 +241,8 @@ class ThresholdSearch:
         n = int(self.curve.accepted[-1])
         if self.by_unit is not None and self.by_unit.n < choice.least:
             none += (
-                f" on {self.by_unit.n} {noun(self.by_unit.n, 'unit')}; {choice.least} units must be accepted,"
-                " all right, before any can"
+                f" on {self.by_unit.n} {noun(self.by_unit.n, 'unit')}; {choice.least}"
+                " units must be accepted, all right, before any can"
             )
         elif n < choice.least:
             none += f" on {samples(n)}; even without an error it takes {choice.least}"

@@ -456,15 +456,18 @@ def _effect_words(numbers: Mapping[str, Any]) -> str:
     change = numbers["change"]
     low = numbers["low"]
     high = numbers["high"]
+    way = "reduces" if change < 0.0 else "raises"
+    size = small(abs(change))
     if low is None:
-        words = f"{loss} {change:+.4f}: no interval"
+        words = (
+            f"{way} {loss} by {size} on these samples, which are too few for an"
+            " interval"
+        )
     elif low < 0.0 < high:
         shown = f"[{small(low)}, {small(high)}]"
         return f"{loss} {change:+.4f} {shown}: not significant"
     else:
-        way = "reduces" if change < 0.0 else "raises"
         nearer, farther = sorted((abs(low), abs(high)))
-        size = small(abs(change))
         words = f"{way} {loss} by {size} [{small(nearer)}, {small(farther)}]"
     moved = numbers.get("moved")
     if moved:

@@ -21,7 +21,11 @@ import numpy as np
 from calcli.importers.ragged import Parts
 from calcli.importers.spellings import class_of_each_word
 from calcli.io.validate import look_like_probabilities
-from calcli.metrics.label_agreement import LabelAgreement, least_labels
+from calcli.metrics.label_agreement import (
+    LabelAgreement,
+    least_is_label,
+    least_labels,
+)
 from calcli.numerics import AnyArray, BoolArray, IntArray, softmax
 from calcli.records import Sums
 from calcli.rounding import (
@@ -387,17 +391,12 @@ class SignEvidence(Sums):
     @property
     def text(self) -> str:
         """What shows that the scores are of reversed sign."""
-        share = self.n_least / self.n
-        return f"the lowest score is the label on {share:.1%} of the rows"
+        return least_is_label(self.n_least, self.n)
 
     @property
     def is_reversed(self) -> bool:
         """True if the least score is the label far more often than the largest."""
         return self.answers.is_reversed(self.n_least)
-
-
-REVERSED = "are these losses or distances? negate them"
-"""Question about scores of which the least is the label."""
 
 
 def sign_of(scores: AnyArray, classes: IntArray) -> SignEvidence:

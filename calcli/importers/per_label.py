@@ -64,8 +64,8 @@ def labels_as_rows(reading: Reading, request: ImportRequest) -> LabelRows:
     flat_labels = labels.astype(np.int64).reshape(-1)
     by_path[reading.labels] = labels_column.having(flat_labels)
     remark(
-        f"{where}: {n} {noun(n, 'row')} x {k} labels became {n * k} rows; a row's labels are a"
-        " unit, each a group"
+        f"{where}: {n} {noun(n, 'row')} x {k} labels became {n * k} rows; a row's"
+        " labels are a unit, each a group"
     )
     return LabelRows(
         reading=replace(reading, extras=extras, columns={**reading.columns, **by_path}),

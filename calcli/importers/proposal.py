@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from calcli.errors import UsageError, unknown_name
 from calcli.importers.array_names import Name, is_generated, matching
 from calcli.importers.common_text import n_common_parts
-from calcli.importers.evidence import REVERSED, KindEvidence, blocks, sign_of
+from calcli.importers.evidence import KindEvidence, blocks, sign_of
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.label_search import Label, LabelSearch, extra_of
 from calcli.importers.names import ARRAY_ROLES, may_be_scores
@@ -27,6 +27,7 @@ from calcli.importers.score_search import proven_scores
 from calcli.importers.source_arrays import Arrays
 from calcli.io.locate import group_name
 from calcli.io.validate import score_kind
+from calcli.metrics.label_agreement import REVERSED
 
 
 def propose(arrays: Arrays, request: ImportRequest, where: str) -> list[Reading]:

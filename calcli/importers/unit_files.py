@@ -88,9 +88,8 @@ def files_of_units(
         arrays[name] = _stacked(stored, f"{folder}: {name}")
     if not is_asked and not _look_like_units(arrays, request):
         return None
-    remark(
-        f"{folder}: {len(of_units)} {noun(len(of_units), 'file')}, each a unit (or --unit none)"
-    )
+    counted = f"{len(of_units)} {noun(len(of_units), 'file')}"
+    remark(f"{folder}: {counted}, each a unit (or --unit none)")
     columns = {}
     for name, array in arrays.items():
         first = arrays_of_units[name][0]

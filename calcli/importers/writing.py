@@ -10,7 +10,6 @@ import numpy as np
 from calcli.importers.bundles import Imported, Slab
 from calcli.importers.dealing import Dealt, Splitting
 from calcli.importers.evidence import (
-    REVERSED,
     Agreement,
     SignEvidence,
     agreement,
@@ -21,6 +20,7 @@ from calcli.importers.evidence import (
 from calcli.importers.ragged import Positions
 from calcli.importers.remarks import remark
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle
+from calcli.metrics.label_agreement import REVERSED, REVERSED_OF_TWO, SAME_ORDER
 from calcli.numerics import AnyArray, IntArray
 from calcli.rounding import Digits, digits_of_values
 from calcli.zeros import Zeros
@@ -302,16 +302,13 @@ class _Doubts:
         margins = scores[:, 1] - scores[:, 0]
         self.ranks_by_chance = not ranks_apart(margins, labels)
         if ranks_reversed(margins, labels):
-            self.reversed_scores = (
-                "rows of class 1 have a lower score of it than rows of class 0"
-            )
+            self.reversed_scores = REVERSED_OF_TWO
 
     def remark(self) -> None:
         """Warn of predictions, of reversed scores, and of labels of other rows."""
         if self.largest.n < FEWEST_JUDGED:
             return
         where, k = self.imported.where, self.imported.k
-        kind = self.imported.kind
         share = self.largest.share
         error = sqrt((1 - 1 / k) / k / self.largest.n)
         if share == 1 and self.are_predictions:
@@ -320,11 +317,7 @@ class _Doubts:
                 " the labels the model's predictions?"
             )
         elif self.reversed_scores:
-            question = REVERSED
-            if kind == "probs":
-                question = "are the classes in this order?"
-            if kind == "probs" and k == 2:
-                question = "is it that of the other class? save 1 - p"
+            question = SAME_ORDER if k == 2 else REVERSED
             remark(f"warning: {where}: {self.reversed_scores}: {question}")
         elif share <= 1 / k + CHANCE_ERRORS * error and self.ranks_by_chance:
             remark(

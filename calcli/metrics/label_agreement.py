@@ -29,12 +29,23 @@ FEW_WRONG = 0.05
 # pairs of classes with the largest gains, whose errors by unit are computed
 MOST_PAIRS = 50
 SAME_ORDER = "are the classes of scores and labels in the same order?"
+REVERSED = (
+    "are these losses or distances? negate them; or are the classes in another order?"
+)
+"""Question about scores of three and more classes of which the least is the label."""
+
+REVERSED_OF_TWO = "the scores rank the two classes in reverse"
 
 SHIFTED = 0.3
 MORE = 0.2
 """Proportion of labels equal to the prediction +1 or -1, and its excess over the
 accuracy, that are reported.
 """
+
+
+def least_is_label(n_least: int, n: int) -> str:
+    """What shows that scores are reversed. n_least : labels with the lowest score."""
+    return f"the lowest score is the label on {n_least / n:.1%} of the rows"
 
 
 def least_labels(scores: FloatArray, prediction: IntArray, y: IntArray) -> int:
@@ -186,10 +197,7 @@ class LabelAgreement:
             if doubt is not None:
                 return doubt
         if ranking is not None and is_reversed:
-            return (
-                "the scores rank the two classes in reverse (ROC AUC"
-                f" {ranking.area:.2f}): {SAME_ORDER}"
-            )
+            return f"{REVERSED_OF_TWO} (ROC AUC {ranking.area:.2f}): {SAME_ORDER}"
         if ranking is not None and not ranking.is_chance:
             return None  # the labels belong to the scores, however wrong these are
         return self._by_chance(confidence, by_unit)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calcli.metrics.label_agreement import LabelAgreement
+from calcli.metrics.label_agreement import REVERSED, LabelAgreement, least_is_label
 from calcli.metrics.rowtable import RowTable
 from calcli.number_words import noun
 from calcli.numerics import FloatArray, IntArray
@@ -221,10 +221,7 @@ def _reversed_scores(
     n_least = table.least_labels
     if not agreement.is_reversed(n_least, table.answers):
         return None
-    return (
-        f"the lowest score is the label on {n_least / table.n:.1%} of the rows: are"
-        " these losses or distances, to be negated?"
-    )
+    return f"{least_is_label(n_least, table.n)}: {REVERSED}"
 
 
 def label_warnings(

@@ -154,7 +154,7 @@ def test_the_table_and_the_file(run, two):
     done = run(*words, "-o", "c.json")
     assert done.code == 0
     assert done.out.splitlines()[0].split()[:3] == ["question", "pairs", "right"]
-    assert "10 of the baseline have no partner" in done.err
+    assert "and 10 of the baseline" in done.err
     assert json.loads(Path("c.json").read_text("utf-8"))["calcli_compare"] == 1
     assert run(*words, "-o", "c.json").code == 2
     shown = run(*words, "--format", "csv")

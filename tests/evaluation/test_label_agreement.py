@@ -10,7 +10,7 @@ from run_calcli import runner
 from synthetic import truth
 
 import calcli
-from calcli.metrics.label_agreement import LabelAgreement
+from calcli.metrics.label_agreement import REVERSED, LabelAgreement
 
 
 def overconfident(n, k, seed=1):
@@ -47,7 +47,7 @@ WRONG = {
         lambda z, y: (z, z.argmax(axis=1)),
         "the model's own predictions",
     ),
-    "negated": (lambda z, y: (-z, y), "losses or distances, to be negated"),
+    "negated": (lambda z, y: (-z, y), r"losses or distances\? negate them"),
 }
 
 
@@ -79,7 +79,7 @@ def test_the_headline_names_scores_of_reversed_sign(
     words = f"the lowest score is the label on {share:.1%} of the rows"
     assert words in result["report"]["verdict"]
     first = result["report"]["messages"][0]["text"]
-    assert first == "are these losses or distances, to be negated?"
+    assert first == REVERSED
     assert "counts" not in result
 
 
@@ -255,3 +255,24 @@ def test_labels_that_share_the_highest_score_are_said(k, kind):
     assert result.counts == {"tied_labels": 50, "tied_labels_right": 30}
     words = "accuracy is 0.40 to 0.90, by the order of classes"
     assert any(words in line for line in result.report.lines)
+
+
+@pytest.mark.parametrize("kind", ["probs", "logits"])
+def test_importing_and_judging_ask_the_same_of_reversed_scores(
+    kind, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    z = 2.0 * rng.normal(size=(600, 4))
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    scores = -z
+    if kind == "probs":
+        p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+        scores = (1.0 - p) / 3.0
+    np.savez("reversed.npz", labels=y, **{kind: scores})
+    run = runner(monkeypatch, capsys)
+    imported = run("extract", "reversed.npz", "-o", "reversed.h5").err
+    judged = run("evaluate", "reversed.npz", "--json")
+    assert REVERSED in " ".join(imported.split())
+    (result,) = json.loads(judged.out)["results"]
+    assert result["report"]["messages"][0]["text"] == REVERSED

@@ -15,6 +15,7 @@ from calcli.importers.evidence import (
     label_evidence,
     ranks_reversed,
 )
+from calcli.metrics.label_agreement import REVERSED_OF_TWO, SAME_ORDER
 
 RNG = np.random.default_rng(5)
 N = 300
@@ -145,11 +146,11 @@ def test_two_classes_of_reversed_sign_are_named(run):
     labels = (RNG.random(N) < P[:, 0]).astype(int)
     np.savez("r.npz", logits=-np.log(P[:, 0] / (1 - P[:, 0])), labels=labels)
     done = run("extract", "r.npz", "-o", "r.h5")
-    assert "rows of class 1 have a lower score of it than rows of class 0" in done.err
-    assert "are these losses or distances? negate them" in done.err
+    reversed_scores = f"{REVERSED_OF_TWO}: {SAME_ORDER}"
+    assert reversed_scores in done.err
     np.savez("p.npz", probs=1 - P[:, 0], labels=labels)
     done = run("extract", "p.npz", "-o", "p.h5")
-    assert "is it that of the other class? save 1 - p" in done.err
+    assert reversed_scores in done.err
 
 
 def drawn_by_class() -> tuple[np.ndarray, np.ndarray]:

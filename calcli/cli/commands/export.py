@@ -158,8 +158,8 @@ def zeros_warning(rows: DataSet, artifact: Artifact, checked: str) -> str | None
     if not n_rows:
         return None
     return (
-        f"--check {checked}: in {count(n_rows)} {noun(n_rows, 'row')} calcli apply differs by up to"
-        f" {largest:.2g}. It sees that the file's probabilities were rounded, a zero"
+        f"--check {checked}: in {count(n_rows)} {noun(n_rows, 'row')} calcli apply"
+        f" differs by up to {largest:.2g}. It sees that the file's probabilities were rounded, a zero"
         f" counts as {of_rows.counts_as}; an export sees one row at a time, a zero"
         f" counts as {of_fit.counts_as}, as in the fit. Fit to probabilities that"
         " were rounded alike"
@@ -261,12 +261,12 @@ def _export_sentence(
     for column in artifact.calibrator.required_columns:
         sentence += f" and the place of {column!r} among the groups"
     sentence += (
-        f"; on {agreement.rows} {noun(agreement.rows, 'row')} the largest difference to apply is"
-        f" {agreement.difference:.1e}, no prediction differs"
+        f"; on {agreement.rows} {noun(agreement.rows, 'row')} the largest difference"
+        f" to apply is {agreement.difference:.1e}, no prediction differs"
     )
     if agreement.on_jumps:
         sentence += (
-            f"; where the last bit decides, on the edge of a step:"
+            "; where the last bit decides, on the edge of a step:"
             f" {agreement.on_jumps} {noun(agreement.on_jumps, 'row')}"
         )
     return sentence

@@ -142,10 +142,10 @@ def _say_unpaired(compared: ComparedQuestion, command: CommandContext) -> None:
     """Say how many answers have no partner."""
     new, baseline = compared.unpaired
     if new or baseline:
+        pairs = f"{compared.n} {noun(compared.n, 'pair')}"
         command.say(
-            f"{compared.question}: {compared.n} {noun(compared.n, 'pair')}; {new} {noun(new, 'answer')}"
-            f" of the new log and"
-            f" {baseline} of the baseline have no partner"
+            f"{compared.question}: {pairs}; without a partner: {new}"
+            f" {noun(new, 'answer')} of the new log and {baseline} of the baseline"
         )
 
 

@@ -98,7 +98,8 @@ def tell_fitted(fitted: "FittedLog", command: CommandContext) -> None:
         return
     n_questions = len(fitted.questions)
     command.say(
-        f"Fitted {METHOD}: {n_questions} {noun(n_questions, 'question')}; NLL out of fold, 10 folds of records"
+        f"Fitted {METHOD}: {n_questions} {noun(n_questions, 'question')}; NLL out of"
+        " fold, 10 folds of records"
     )
     head = ["question", "type", "labels", "NLL raw", "NLL", "map"]
     table: list[list[Cell]] = []
