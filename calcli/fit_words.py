@@ -74,5 +74,5 @@ def _predictions_words(artifact: Artifact) -> str:
         return f"no prediction of {count(decision['rows'])} changes (held out)"
     moved = f"{count(decision['changed'])} of {count(decision['rows'])}"
     change = points(decision["accuracy_difference"])
-    accuracy = "" if change == points(0.0) else f" (accuracy {change} points)"
-    return f"{moved} predictions change{accuracy}"
+    accuracy = "" if change == points(0.0) else f", accuracy {change} points"
+    return f"{moved} predictions change{accuracy} (held out)"

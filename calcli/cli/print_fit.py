@@ -1,8 +1,11 @@
 """What a fit did, as text for people."""
 
+from collections.abc import Sequence
+
 from calcli.cli.render import Cell, Console, Table, number, table_lines
 from calcli.fit_words import fitted_sentence
 from calcli.io.artifact import Artifact
+from calcli.number_words import noun
 
 BY_CONSTRUCTION = 1e-9
 """In-sample ECE below which it is a rounding error: that of histogram maps is 0."""
@@ -45,8 +48,19 @@ def print_fit(artifact: Artifact, console: Console, *, full: bool = False) -> No
     if full:
         _print_candidates(artifact, console)
         _print_metrics(artifact, console)
-    for warning in artifact.fit.warnings:
+    warn_of_fit(artifact.fit.warnings, console)
+
+
+def warn_of_fit(
+    warnings: Sequence[str], console: Console, most: int | None = None
+) -> None:
+    """Print warnings of a fit, as many as asked for, and how many are left out."""
+    shown = warnings[:most]
+    for warning in shown:
         console.warn(warning)
+    n_more = len(warnings) - len(shown)
+    if n_more:
+        console.say(f"{n_more} more {noun(n_more, 'warning')} of the fit with --full")
 
 
 def _print_metrics(artifact: Artifact, console: Console) -> None:

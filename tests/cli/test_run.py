@@ -11,6 +11,8 @@ from conftest import REPOSITORY
 from synthetic import truth
 
 import calcli
+from calcli.cli.print_fit import warn_of_fit
+from calcli.cli.render import Console
 from calcli.errors import FitError, UsageError
 from calcli.io.atomic import write_together
 
@@ -416,7 +418,8 @@ def test_two_classes_get_auto_too(run, kind):
     np.savez("two.npz", **{kind: scores}, labels=y)
     done = run("fit", "two.npz")
     assert (done.code, done.out) == (0, "two.auto.json\n")
-    assert "predictions change (accuracy +" in done.err
+    assert "predictions change, accuracy +" in done.err
+    assert " points (held out)" in done.err
     fitted = calcli.fit(scores, y, kind=kind)
     assert fitted.method == "auto"
     assert fitted.params == calcli.load("two.auto.json").params
@@ -489,3 +492,32 @@ def test_run_with_force_replaces_what_it_wrote(run, inputs):
         written.append(Path(facts["calibrator"]).read_bytes())
     assert written[0] == written[2]
     assert (written[0] != written[1]) == (not inputs[0].startswith("log"))
+
+
+def test_three_warnings_of_the_fit_are_printed_as_fit_prints_them(run):
+    """Eight classes, of which one has no sample, and more parameters than samples."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(60, 8))
+    y = (2.0 * z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    y[y == 7] = 6
+    np.savez("few.npz", logits=z, labels=y)
+    fitted = run("fit", "few.npz", "-m", "ms-odir", "-o", "few.json")
+    done = run("run", "few.npz", "-m", "ms-odir", "-o", "out")
+    assert done.code == 0, done.err
+    warnings = [line for line in fitted.err.splitlines() if "warning: " in line]
+    assert len(warnings) == 3
+    assert [line for line in done.err.splitlines() if "warning: " in line] == warnings
+    quiet = run("run", "few.npz", "-m", "ms-odir", "-o", "out", "-q", "--force")
+    assert "warning: " not in quiet.err
+
+
+def test_of_many_warnings_the_first_are_printed(capsys):
+    console = Console()
+    warn_of_fit(["a", "b", "c", "d"], console, most=3)
+    printed = capsys.readouterr().err.splitlines()
+    assert printed == [
+        "warning: a",
+        "warning: b",
+        "warning: c",
+        "1 more warning of the fit with --full",
+    ]

@@ -38,6 +38,7 @@ from calcli.cli.decision_logs.fit import default_name, is_whole_log
 from calcli.cli.decision_logs.run import fit_and_judge_log, print_judged
 from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
 from calcli.cli.print_evaluation import print_headlines, print_report, say
+from calcli.cli.print_fit import warn_of_fit
 from calcli.cli.render import print_json
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.evaluation.cross_fitting import cross_fitted, cross_fitting_folds
@@ -67,6 +68,9 @@ TEST = "test"
 
 MOST_LINES = 24
 """Lines that are printed without ``--full``, whatever the data."""
+
+MOST_WARNINGS = 3
+"""Warnings of the fit that are printed without ``--full``, the first ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,8 +181,8 @@ def run(args: RunArgs) -> int:
             text = dumps(fitted.artifact)
             artifact = loads(text, str(outputs.calibrator))
             command.say(fitted_sentence(artifact))
-            for warning in artifact.fit.warnings:
-                command.warn(warning)
+            most = None if args.full else MOST_WARNINGS
+            warn_of_fit(artifact.fit.warnings, command, most)
             job = _job(args, command, artifact, outputs)
             if test is None:
                 model, results = _judge_by_cross_fitting(
