@@ -11,6 +11,7 @@ SINGLE_VALUES = (
     *("kind", "normalize", "confidence", "correct", "ids", "unit", "sample_weight"),
     *("class_names", "gold"),
 )
+NUMBERS = ("choices",)
 SEVERAL_VALUES = ("scores", "labels", "group_by")
 SWITCHES = ("percent", "drop_missing", "drop_duplicates", "per_label")
 """Options that an advised command may have, by the number of their values."""
@@ -42,6 +43,8 @@ def advised_import(
             ignored.append(float(next(words)))
         elif field in SINGLE_VALUES:
             changes[field] = next(words)
+        elif field in NUMBERS:
+            changes[field] = int(next(words))
         elif field in SEVERAL_VALUES:
             changes[field] = (*changes.get(field, ()), next(words))
         elif field in SWITCHES:

@@ -49,10 +49,17 @@ def _positions_naming(answer: Answer, said: str) -> list[Position]:
     return naming
 
 
+def names_of_choices(n_choices: int) -> tuple[str, ...]:
+    """Names of choices as inspect_ai prints them: A to Z, then 1, 2, 3, …"""
+    letters = ascii_uppercase[:n_choices]
+    numbers = range(1, n_choices - len(letters) + 1)
+    return (*letters, *map(str, numbers))
+
+
 def table_of_marked(
     path: Path, format: str, answers: Sequence[Answer], request: ImportRequest
 ) -> Table:
-    """Arrays of marked answers, whose classes are the letters of their choices, if any.
+    """Arrays of marked answers, whose classes are the names of their choices, if any.
 
     With ``--choices`` only answers to questions with so many are taken. Raises
     UsageError where there are none, or their numbers differ.
@@ -64,13 +71,16 @@ def table_of_marked(
         rows = rows_with_number(path, counts, n_choices, "choices")
         answers = [answers[row] for row in rows]
     elif len(sizes) > 1:
+        listing = " or ".join(map(str, sizes))
+        commonest = int(np.bincount(counts).argmax())
         raise UsageError(
-            f"{path}: has samples with {sizes} choices; take one number: --choices N"
+            f"{path}: has samples with {listing} choices; take those with one number",
+            option=["--choices", str(commonest)],
         )
     else:
         n_choices = sizes[0]
     if n_choices and not request.class_names and not request.confidence:
-        request = replace(request, class_names=tuple(ascii_uppercase[:n_choices]))
+        request = replace(request, class_names=names_of_choices(n_choices))
     if not n_choices and any(answer.more["correct"] is None for answer in answers):
         raise DataError(
             f"{path}: has samples without choices or a mark C or I; nothing says which"

@@ -17,6 +17,7 @@ import pytest
 from calcli.errors import DataError, UsageError
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
+from calcli.importers.marked_answers import names_of_choices
 
 RNG = np.random.default_rng(5)
 N = 24
@@ -338,14 +339,22 @@ def test_samples_of_inspect_with_other_numbers_of_choices_wait_for_a_word(tmp_pa
     path = eval_file(tmp_path / "a.eval", [one_sample(0, "A"), three])
     with pytest.raises(
         UsageError,
-        match=r"has samples with \[3, 4\] choices; take one number: --choices N",
-    ):
+        match="with 3 or 4 choices; take those with one number",
+    ) as refused:
         bring(path, tmp_path / "o.h5")
+    ((*_, option, number, _, _),) = refused.value.commands
+    assert (option, number) == ("--choices", "3")
     arrays, notes = bring(path, tmp_path / "o.h5", choices=4)
     assert arrays["logits"].shape == (1, 4)
     assert "1 of 2 rows, those with 4 choices, were taken (--choices)" in notes
     with pytest.raises(UsageError, match=r"--choices 5: .* has rows with 3, 4 choices"):
         bring(path, tmp_path / "o.h5", choices=5)
+
+
+def test_choices_of_inspect_beyond_z_are_numbers():
+    """``answer_character`` of inspect_ai: A to Z, then 1, 2, 3."""
+    assert names_of_choices(3) == ("A", "B", "C")
+    assert names_of_choices(28)[24:] == ("Y", "Z", "1", "2")
 
 
 def test_tokens_of_inspect_that_are_numbers_are_said_to_be(tmp_path):
