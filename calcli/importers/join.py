@@ -37,6 +37,9 @@ FEWEST_EQUAL = 10
 OF_ALL_ROWS = ("class_names", "specs")
 """Roles of arrays that are the same in every part."""
 
+OF_FAMILIES = ("is_generated", "by_label", "is_complete")
+"""What is known of an array that columns make (see ``Column``)."""
+
 COUNTING = ("first_index", "first_number", "option")
 """Attributes that say from which number labels count."""
 
@@ -160,6 +163,7 @@ def _joined(name: str, columns: Sequence[Column]) -> Column:
         first.file,
         name,
         partial(_concatenated, name, columns),
+        parts=_joined_parts(columns),
         attributes={**counting, **_common_attributes(columns)},
         joined_from=tuple(columns),
     )
@@ -169,10 +173,23 @@ def _joined(name: str, columns: Sequence[Column]) -> Column:
     return joined
 
 
+def _joined_parts(columns: Sequence[Column]) -> dict[str, Column]:
+    """The columns that an array combines in every file; none where these differ."""
+    names = list(columns[0].parts)
+    if any(list(column.parts) != names for column in columns):
+        return {}
+    parts = {}
+    for name in names:
+        parts[name] = _joined(name, [column.parts[name] for column in columns])
+    return parts
+
+
 def _common_attributes(columns: Sequence[Column]) -> dict[str, Any]:
-    """What all parts say alike: that columns are levels, or options."""
+    """What all parts say alike: that columns are levels, or options, or whose words
+    name them.
+    """
     common = {}
-    for name in (ORDERED, OPTIONS):
+    for name in (ORDERED, OPTIONS, *OF_FAMILIES):
         first = columns[0].attributes.get(name)
         if first is None:
             continue

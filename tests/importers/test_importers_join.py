@@ -44,7 +44,7 @@ def test_ranks_are_joined_by_id_and_padding_is_dropped_when_asked(tmp_path, out)
     files = ranks(tmp_path)
     with pytest.raises(
         DataError,
-        match=r"has the id '0' of an earlier row, .*as 2 rows have; .*--drop-duplicates",
+        match=r"has the id '0' of an earlier row, .*as 2 rows in all; .*--drop-duplicates",
     ):
         bring(files, out, join=True)
     imported = bring(files[::-1], out, join=True, drop_duplicates=True)
@@ -158,7 +158,7 @@ def test_rows_of_one_id_with_other_scores_belong_together(tmp_path, out, kind, d
     imported = bring(tmp_path / "a.npz", out, drop_duplicates=drop)
     assert "rows of one id belong together" in imported["notes"]
     alike = drop and kind == "logits"
-    assert ("1 rows that repeat" in imported["notes"]) == alike
+    assert ("dropped 1 row with the id" in imported["notes"]) == alike
     assert len(imported["labels" if kind == "logits" else "correct"]) == 40 - alike
 
 
@@ -539,3 +539,32 @@ def test_a_part_that_was_fitted_on_is_said_of_the_joined_rows(run):
     assert run("extract", "a_p.h5", "d_p.h5", "--join", "-o", "j.h5", "-q").code == 0
     done = run("evaluate", "j.h5")
     assert "ts was fitted on some of these rows" in done.out
+
+
+@pytest.mark.parametrize(
+    ("head", "as_words"),
+    [
+        ("id,cat,dog,fox,label", True),
+        ("id,cat,dog,fox,species", True),
+        ("id,a,b,c,target", False),
+    ],
+)
+def test_tables_that_are_read_alone_are_read_joined(run, head, as_words):
+    """Columns named after classes, or left over, were asked for once there were two."""
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet(np.ones(3), 120)
+    y = np.array([rng.choice(3, p=row) for row in p])
+    labels = np.array(["cat", "dog", "fox"])[y] if as_words else y
+    for name, rows in (("a.csv", range(60)), ("b.csv", range(60, 120))):
+        lines = [head]
+        for row in rows:
+            scores = ",".join(map(repr, p[row].tolist()))
+            lines.append(f"q{row},{scores},{labels[row]}")
+        Path(name).write_text("\n".join(lines) + "\n", "utf-8")
+    alone = run("extract", "a.csv", "-o", "alone.h5")
+    assert alone.code == 0, alone.err
+    joined = run("extract", "a.csv", "b.csv", "--join", "-o", "joined.h5")
+    assert joined.code == 0, joined.err
+    with h5py.File("joined.h5") as file:
+        np.testing.assert_array_equal(file["probs"], p)
+        np.testing.assert_array_equal(file["labels"], y)
