@@ -111,13 +111,19 @@ def _risk_and_outcome(arrays: Arrays) -> tuple[str, str] | None:
     if len(risks) != 1 or len(outcomes) != 1:
         return None
     risk, outcome = risks[0], outcomes[0]
-    words = arrays.words(outcome)
-    if says_correct(outcome) or len(words) != 2 or not isinstance(words[0], str):
+    is_confidence = arrays.words(risk)[0] >= 0.5
+    if is_confidence or not _are_two_words(outcome, arrays):
         return None
     is_named = arrays.name_of(outcome).role == "labels"
     if not is_named and not arrays.may_follow(risk, outcome):
         return None
-    return (risk, outcome) if arrays.words(risk)[0] < 0.5 else None
+    return risk, outcome
+
+
+def _are_two_words(path: str, arrays: Arrays) -> bool:
+    """True for a column of two words, unless it says which answers are right."""
+    words = arrays.words(path)
+    return len(words) == 2 and isinstance(words[0], str) and not says_correct(path)
 
 
 def _outcomes(columns: Sequence[Name], arrays: Arrays) -> list[str]:
