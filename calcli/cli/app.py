@@ -130,10 +130,15 @@ class Command(TyperCommand):
             print(self.get_help(ctx))
             ctx.exit()
         try:
-            return super().parse_args(ctx, words)
+            return super().parse_args(ctx, list(words))
         except Exception as problem:
             # Typer exports no class for it: errors about one option have its name.
             option = getattr(problem, "option_name", None)
+            for word in words:
+                if word.startswith("-") and os.path.isfile(word):
+                    raise UsageError(
+                        f"{word} was read as an option; of the file write ./{word}"
+                    ) from None
             if option is None or self._has(option):
                 raise
             if getattr(problem, "possibilities", None):

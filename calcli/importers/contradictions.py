@@ -21,7 +21,7 @@ from calcli.importers.evidence import (
     is_one_hot,
     is_ranked,
 )
-from calcli.importers.labels import OPPOSITES
+from calcli.importers.labels import OPPOSITES, opposite_words
 from calcli.importers.names import is_prediction, says_correct
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns
@@ -159,18 +159,26 @@ def _is_of_class_0(word: str) -> bool:
     return False
 
 
-def refuse_other_order(raw: AnyArray, names: Sequence[str], where: str) -> None:
-    """Raise DataError for two columns in the order yes, no beside labels 0 and 1."""
-    pair = tuple(name.lower() for name in reversed(names))
-    if pair not in OPPOSITES:
+def refuse_other_order(
+    raw: AnyArray, names: Sequence[str], columns: Sequence[str], where: str
+) -> None:
+    """Raise DataError for two columns in the order yes, no beside labels 0 and 1.
+
+    names : of the classes. columns : that hold their scores.
+    """
+    words = opposite_words(names)
+    if words is None or words in OPPOSITES:
         return
-    is_truth = raw.dtype.kind == "b" and pair != ("false", "true")
+    is_truth = raw.dtype.kind == "b" and words != ("true", "false")
     if raw.dtype.kind not in "iuf" and not is_truth:
         return
+    in_order = ",".join(reversed(columns))
     raise DataError(
         f"{where}: has the columns of {names[0]!r} and {names[1]!r} in this order, so"
         f" that label 1 would be {names[1]!r}; name the columns of 0 and 1 in their"
-        f" order: --scores A,B; --class-names {','.join(names)} takes them as they are"
+        f" order: --scores {shlex.quote(in_order)}; --class-names {','.join(names)}"
+        " takes them as they are",
+        option=["--scores", in_order],
     )
 
 

@@ -89,14 +89,25 @@ def with_families(table: Table, request: ImportRequest) -> Table:
     if not is_ours:
         families = [_in_order(family, table) for family in families]
     for family in families:
+        try:
+            classes = _names_of(family, table, columns, is_ours)
+        except DataError:
+            if family.origin == "numbered" and _has_other_scores(family, families):
+                continue  # age_10, age_30 are no classes
+            raise
         arrays[family.name] = _array_of(family, table, columns, families, request)
-        classes = _names_of(family, table, columns, is_ours)
         if classes is not None:
             arrays |= with_words_of_classes(alone, classes)
             path = f"class_names_{family.name}"
             get = partial(read_names, table, family, classes)
             arrays[path] = Column(table.file, path, get)
     return replace(table, columns=arrays)
+
+
+def _has_other_scores(family: Family, families: Sequence[Family]) -> bool:
+    """True for scores by name, by the words of a label, or by their sum, elsewhere."""
+    origins = {other.origin for other in families if other is not family}
+    return not origins.isdisjoint(("named", "classes", "summing"))
 
 
 def with_words_of_classes(

@@ -116,7 +116,8 @@ def _with_families_of_labels(
             named.append(family)
     named += _without_columns_of(of_numbers, named)
     by_sum = summing_columns(columns, rest)
-    if by_sum and len(by_sum) < len(rest):
+    has_parts = any(set(family.columns) < set(by_sum) for family in named)
+    if by_sum and (has_parts or len(by_sum) < len(rest)):  # else all that is left over
         family = Family(BY_SUM, by_sum, "summing")
         named += _without_columns_of([family], named)
     if len(rest) > 1:

@@ -35,6 +35,31 @@ _WITHOUT_POINT = re.compile(r"(-?\d{1,18})\.0")
 Names = Sequence[str] | None
 
 
+def opposite_words(names: Sequence[str]) -> tuple[str, str] | None:
+    """The opposite words, in lower case, in which two names differ; None for others.
+
+    ``no`` and ``yes`` of ``score_no, score_yes``. Single letters and numbers only alone.
+    """
+    if len(names) != 2:
+        return None
+    first, second = names[0].lower(), names[1].lower()
+    for pair in OPPOSITES:
+        for word, opposite in (pair, pair[::-1]):
+            if (first, second) == (word, opposite):
+                return word, opposite
+            if len(word) < 2 or not (word.isalpha() and opposite.isalpha()):
+                continue
+            for text in texts_around(word, [first]):
+                is_part = _ends_in_letter(text.before) or text.after[:1].isalpha()
+                if text.around(opposite) == second and not is_part:
+                    return word, opposite
+    return None
+
+
+def _ends_in_letter(text: str) -> bool:
+    return text[-1:].isalpha()
+
+
 class ClassLabels(NamedTuple):
     """Class indices, and the names of all classes if the labels told them."""
 
@@ -137,9 +162,9 @@ def _of_truths(raw: AnyArray, k: int, class_names: Names, where: str) -> ClassLa
             f"{where}: is true or false, expected one of {k} classes; name the labels:"
             " --labels NAME"
         )
-    names = [name.lower() for name in class_names or ()]
-    if sorted(names) == ["false", "true"]:
-        labels = np.where(raw, names.index("true"), names.index("false"))
+    words = opposite_words(class_names or ())
+    if words is not None and set(words) == {"false", "true"}:
+        labels = np.where(raw, words.index("true"), words.index("false"))
         return ClassLabels(labels, None)
     remark(f"{where}: true was read as class 1, false as class 0")
     return ClassLabels(raw.astype(np.int64), None)

@@ -114,6 +114,8 @@ def _risk_and_outcome(arrays: Arrays) -> tuple[str, str] | None:
     is_confidence = arrays.words(risk)[0] >= 0.5
     if is_confidence or not _are_two_words(outcome, arrays):
         return None
+    if _name_columns(outcome, arrays):
+        return None
     is_named = arrays.name_of(outcome).role == "labels"
     if not is_named and not arrays.may_follow(risk, outcome):
         return None
@@ -124,6 +126,12 @@ def _are_two_words(path: str, arrays: Arrays) -> bool:
     """True for a column of two words, unless it says which answers are right."""
     words = arrays.words(path)
     return len(words) == 2 and isinstance(words[0], str) and not says_correct(path)
+
+
+def _name_columns(label: str, arrays: Arrays) -> bool:
+    """True for words that name other columns: the scores of these classes."""
+    columns = arrays.columns.values()
+    return any(column.attributes.get("by_label") == label for column in columns)
 
 
 def _outcomes(columns: Sequence[Name], arrays: Arrays) -> list[str]:

@@ -83,7 +83,9 @@ def labels_of_rows(
         contradictions.refuse_other_column(raw, n, word, where, column.where)
     are_headers = reading.extras.get("class_names") == headers_path(reading.scores)
     if classes.names and are_headers and not (request.scores or request.class_names):
-        contradictions.refuse_other_order(raw, classes.names, where)
+        contradictions.refuse_other_order(
+            raw, classes.names, list(reading.score_column.parts), where
+        )
     names = classes.names
     if "calibrated_by" in reading.extras and raw.dtype.kind in "iu":
         names = None  # ``apply`` writes indices

@@ -25,7 +25,7 @@ MOST_APART = 1e-4
 """Difference of two probabilities that are the same but for rounding; in half
 precision that of its digits."""
 
-MOST_APART_IF_ROUNDED = 0.01
+MOST_APART_IF_ROUNDED = 0.02
 """Difference of the largest probability in a column of its own, which may be rounded
 more than those of all classes."""
 

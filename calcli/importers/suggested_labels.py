@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from calcli.importers.array_names import headers_path, parse_name
 from calcli.importers.column_looks import UnclearSource
+from calcli.importers.evidence import ENOUGH_ROWS
 from calcli.importers.label_search import LabelSearch
 from calcli.importers.names import is_answer, is_bare_answer, is_prediction
 
@@ -66,6 +67,12 @@ def tell_labels_from_predictions(scores: Sequence[str], source: UnclearSource) -
             source.looks.take_for("predictions", [path])
         else:
             source.looks.take_for("labels", [path])
+    for path in (*source.looks.of_look("labels"), *source.looks.of_look("classes")):
+        values = arrays.values(path)
+        if _is_named_label(path) or values is None or len(values) < ENOUGH_ROWS:
+            continue
+        if arrays.is_always_largest(scores[0], path):
+            source.looks.take_for("predictions", [path])
 
 
 def _named_labels(scores: Sequence[str], source: UnclearSource) -> list[str]:

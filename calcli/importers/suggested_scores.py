@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from calcli.importers.array_names import LEFT_OVER, outcomes_by_score
 from calcli.importers.column_looks import UnclearSource
 from calcli.importers.column_options import option_for
-from calcli.importers.common_text import texts_around
 from calcli.importers.evidence import PERCENTAGES, kind_of_scores
-from calcli.importers.labels import OPPOSITES
+from calcli.importers.labels import OPPOSITES, opposite_words
 from calcli.importers.looks import KIND_OF_LOOK, without_empty
 from calcli.importers.names import says_correct, sounds_sure
 from calcli.importers.score_search import proven_scores
@@ -132,14 +131,11 @@ def _option_of_opposites(paths: Sequence[str], arrays: Arrays) -> str | None:
     """
     if len(paths) != 2 or any(map(arrays.is_wide, paths)):
         return None
-    path_of = {path.lower(): path for path in paths}
-    for first, second in OPPOSITES:
-        for text in texts_around(first, path_of):
-            of_first = path_of[text.around(first)]
-            of_second = path_of.get(text.around(second))
-            if of_second is not None and of_first != of_second:
-                return _option([of_first, of_second], arrays)
-    return None
+    words = opposite_words(paths)
+    if words is None:
+        return None
+    members = paths if words in OPPOSITES else paths[::-1]
+    return _option(members, arrays)
 
 
 def _columns_together(likely: Sequence[str], arrays: Arrays) -> SuggestedScores | None:

@@ -1,6 +1,9 @@
-"""Columns side by side that sum to 1 in every row: the probabilities of all classes."""
+"""Columns side by side that sum to 1 in every row: the probabilities of all classes.
 
-from collections.abc import Iterator, Sequence
+So do the exponentials of their logarithms.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -27,23 +30,28 @@ def summing_columns(columns: Columns, names: Sequence[str]) -> list[str]:
     names : those that may be scores. Columns of other meanings stand between them. An
     empty list where there are none, or several such (scores of two models).
     """
-    candidates = set(names)
-    found: list[list[str]] = []
-    for is_candidate, group in groupby(columns, candidates.__contains__):
-        if is_candidate:
-            found += _summing_within(columns, list(group))
+    probabilities: dict[str, FloatArray] = {}
+    from_logarithms: dict[str, FloatArray] = {}
+    for name in names:
+        numbers = _numbers_of(columns[name])
+        if numbers is None:
+            continue
+        present = numbers[~np.isnan(numbers)]
+        if _are_fractions(present):
+            probabilities[name] = numbers
+        elif (present <= SUM_TOLERANCE).all():
+            from_logarithms[name] = np.exp(numbers)
+    found = _summing_among(columns, probabilities)
+    found += _summing_among(columns, from_logarithms)
     return found[0] if len(found) == 1 else []
 
 
-def _summing_within(columns: Columns, names: Sequence[str]) -> list[list[str]]:
-    """The same of columns side by side, all of which may be scores."""
-    values: dict[str, FloatArray] = {}
-    for name in names:
-        fractions = _fractions_of(columns[name])
-        if fractions is not None:
-            values[name] = fractions
+def _summing_among(
+    columns: Columns, values: Mapping[str, FloatArray]
+) -> list[list[str]]:
+    """Columns side by side whose values sum to 1. values : of those that may do so."""
     found = []
-    for are_fractions, group in groupby(names, values.__contains__):
+    for are_fractions, group in groupby(columns, values.__contains__):
         together = list(group)
         if not are_fractions or len(together) < 2:
             continue
@@ -56,8 +64,8 @@ def _summing_within(columns: Columns, names: Sequence[str]) -> list[list[str]]:
     return found
 
 
-def _fractions_of(column: Column) -> FloatArray | None:
-    """The first values of a column of numbers in [0, 1]; None for any other."""
+def _numbers_of(column: Column) -> FloatArray | None:
+    """The first values of a column of numbers; None for any other."""
     if column.cells != "number":
         return None
     try:
@@ -66,10 +74,11 @@ def _fractions_of(column: Column) -> FloatArray | None:
         return None
     if values.ndim != 1 or values.dtype.kind not in "fiu":
         return None
-    numbers = values.astype(np.float64)
-    present = numbers[~np.isnan(numbers)]
-    is_inside = bool((present >= 0).all() and (present <= 1 + SUM_TOLERANCE).all())
-    return numbers if is_inside else None
+    return values.astype(np.float64)
+
+
+def _are_fractions(numbers: FloatArray) -> bool:
+    return bool((numbers >= 0).all() and (numbers <= 1 + SUM_TOLERANCE).all())
 
 
 def _runs(numbers: FloatArray) -> Iterator[tuple[int, int]]:

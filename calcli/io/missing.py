@@ -18,7 +18,12 @@ def is_address(name: str) -> bool:
 
 
 def no_such_file(path: Path) -> str:
-    """The sentence for a missing file, with a similar name where there is one."""
+    """The sentence for a missing file, with a similar name where there is one.
+
+    Of a link it says where it leads.
+    """
+    if path.is_symlink():
+        return f"{path}: is a link to {os.readlink(path)}, and leads to no file"
     near = _similar_names(path)
     if near:
         return f"{path}: no such file; did you mean {' or '.join(near)}?"

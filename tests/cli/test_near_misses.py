@@ -39,6 +39,23 @@ def test_the_sentence_names_what_was_meant(run, scores, words, part):
     assert part in result.line
 
 
+def test_a_file_whose_name_begins_with_a_dash_is_named_as_it_can_be_read(
+    run, scores, tmp_path
+):
+    (tmp_path / scores).rename(tmp_path / "-scores.npz")
+    result = run("evaluate", "-scores.npz")
+    assert result.code == 2
+    assert result.line.endswith("of the file write ./-scores.npz")
+    assert run("evaluate", "./-scores.npz").code == 0
+
+
+def test_a_link_to_nothing_is_said_to_be_one(run, tmp_path):
+    (tmp_path / "scores.npz").symlink_to("moved.npz")
+    result = run("evaluate", "scores.npz")
+    assert result.code == 3
+    assert "scores.npz: is a link to moved.npz, and leads to no file" in result.line
+
+
 def test_swapped_arguments_of_apply_are_put_right_by_the_proposed_command(run, scores):
     assert run("fit", scores, "-m", "ts", "-o", "ts.json").code == 0
     result = run("apply", scores, "ts.json", "-o", "out.npz")

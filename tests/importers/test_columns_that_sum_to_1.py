@@ -59,6 +59,30 @@ def test_they_may_be_rounded(run, decimals):
     assert result["n_classes"] == 3
 
 
+def test_so_are_logarithms_of_probabilities(run):
+    p, y = drawn(3)
+    columns = numbers() | {"y": y}
+    columns |= {name: np.log(p[:, k]) for k, name in enumerate(("neg", "neu", "pos"))}
+    assert_read(run, table("scores.csv", columns), p, y)
+
+
+@pytest.mark.parametrize("pattern", ["prob_{}", "{}"])
+@pytest.mark.parametrize("has_words", [True, False])
+def test_other_columns_may_be_numbered_with_gaps(run, pattern, has_words):
+    """``temperature_10`` and ``temperature_30`` are no classes of which some lack."""
+    p, y = drawn(3)
+    columns = {"temperature_10": numbers()["u"], "temperature_30": numbers()["age"]}
+    columns |= {pattern.format(name): p[:, k] for k, name in enumerate("abc")}
+    columns |= {"label": ["abc"[k] for k in y] if has_words else y}
+    assert_read(run, table("scores.csv", columns), p, y)
+
+
+def test_ranges_of_numbers_are_classes(run):
+    p, y = drawn(3)
+    columns = {f"p_{name}": p[:, k] for k, name in enumerate(("<5", "5-10", ">10"))}
+    assert_read(run, table("scores.csv", columns | {"label": y}), p, y)
+
+
 def test_one_hot_columns_are_no_scores(run):
     """Rows of both sum to 1; only those of real numbers are scores."""
     p, y = drawn(3)
@@ -152,6 +176,45 @@ def test_two_columns_of_opposite_words_are_proposed_in_their_order(
     assert run(*command[1:]).code == 0, done.err
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     assert_read(run, "scores.h5", p, y)
+
+
+@pytest.mark.parametrize("pattern", ["{}", "score_{}", "probability_of_{}"])
+@pytest.mark.parametrize("names", [("true", "false"), ("false", "true")])
+def test_labels_true_and_false_are_those_of_the_columns(run, pattern, names):
+    """Class 1 is the second column, whatever it is called."""
+    p, y = drawn(2)
+    columns = {pattern.format(names[k]): p[:, k] for k in range(2)}
+    columns |= {"age": np.arange(N), "Y": [names[k] for k in y]}
+    assert_read(run, table("scores.csv", columns), p, y)
+
+
+def test_numbers_beside_columns_of_true_and_false_are_asked_about(run):
+    """The proposed command has the column of class 1 last."""
+    p, y = drawn(2)
+    columns = {"probability_of_true": p[:, 1], "probability_of_false": p[:, 0]}
+    done = run("evaluate", table("scores.csv", columns | {"y": y}))
+    assert done.code == 3
+    command = done.err.partition("to try: ")[2].split()
+    assert run(*command[1:]).code == 0, done.err
+    assert_read(run, "scores.h5", p, y)
+
+
+def test_columns_that_the_labels_name_come_before_a_lone_number(run):
+    p, y = drawn(2)
+    z = np.log(p) + 2.0
+    columns = {"u": np.random.default_rng(6).random(N)}
+    columns |= {f"class_{name}": z[:, k] for k, name in enumerate("mf")}
+    columns |= {"flag": np.arange(N) % 2, "Y": ["mf"[k] for k in y]}
+    assert_read(run, table("scores.csv", columns), p, y)
+
+
+def test_the_largest_score_of_every_row_is_not_proposed_as_the_label(run):
+    p, _ = drawn(3)
+    columns = {f"prob_{k}": np.log(p[:, i]) + 2.0 for i, k in enumerate("abc")}
+    columns |= {"decision": p.argmax(axis=1).astype(float), "weather": np.arange(N)}
+    done = run("evaluate", table("scores.csv", columns))
+    assert done.code != 0
+    assert "--labels decision" not in done.err, done.err
 
 
 # ---- weights
