@@ -87,6 +87,7 @@ class ScoreCalibrator(
                 f"X has {X.shape[1]} columns but y has {len(self.classes_)} classes:"
                 " expected one score per class"
             )
+        self._refuse_other_order()
         labels = np.searchsorted(self.classes_, y)
         options = dict(self.options or {})
         try:
@@ -102,6 +103,16 @@ class ScoreCalibrator(
         except CalcliError as problem:  # scikit-learn's callers look out for ValueError
             raise ValueError(str(problem)) from problem
         return self
+
+    def _refuse_other_order(self) -> None:
+        """Raise ValueError for columns that are named by the classes, not in order."""
+        columns = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        classes = [str(name) for name in self.classes_]
+        if columns != classes and sorted(columns) == sorted(classes):
+            raise ValueError(
+                f"X has the columns {columns}, expected the classes in sorted order:"
+                f" X[{classes}]"
+            )
 
     def predict_proba(self, X: Any) -> Any:
         """Calibrated probabilities, (n, k), a DataFrame after ``set_output``."""

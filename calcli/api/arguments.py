@@ -14,6 +14,7 @@ import numpy as np
 from calcli.block import Codes
 from calcli.errors import DataError, UsageError
 from calcli.fitting.compatibility import check_fits
+from calcli.importers.column_options import some_of
 from calcli.importers.evidence import kind_of_scores
 from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import expand, open_data, open_rows
@@ -22,14 +23,14 @@ from calcli.io.artifact import Artifact
 from calcli.io.cells import sortable
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout
-from calcli.io.memory import as_names, bundle_in_memory, plain_array
+from calcli.io.memory import as_array, as_names, bundle_in_memory, plain_array
 from calcli.io.validate import (
     check_confidences,
     check_scores,
     check_shape,
     score_kind,
 )
-from calcli.items import are_all
+from calcli.items import are_all, counts_up
 from calcli.numerics import AnyArray
 from calcli.registry import held_to
 from calcli.rows import SCORE_KINDS, ArrayRows, Rows, ScoreKind
@@ -148,6 +149,8 @@ def open_scores(
         with open_data(names, prefer=prefer, layout=layout, tell=LOG.info) as rows:
             yield rows
         return
+    if class_names is None:
+        class_names, labels = _named_by_columns(scores, labels)
     scores = plain_array(scores, "scores")
     score_type = _kind_of(scores, kind)
     if labels is not None and score_type != "confidence":
@@ -204,6 +207,8 @@ def open_held_out(
     """Open labelled rows that the calibrators fit, with a list of warnings, issued at
     the end, to append to.
     """
+    for artifact in artifacts:
+        refuse_other_columns(scores, artifact.class_names)
     with open_scores(scores, labels, kind, prefer=("test",), **about) as rows:
         attach_groups(rows, groups, artifacts)
         notes: list[str] = []
@@ -216,6 +221,44 @@ def open_held_out(
 def is_data_frame(scores: Any) -> bool:
     """True for a DataFrame of pandas, which need not be installed."""
     return type(scores).__name__ == "DataFrame" and hasattr(scores, "iloc")
+
+
+def column_names(scores: Any) -> list[str] | None:
+    """Names of the columns of a DataFrame of pandas or polars; None of anything else."""
+    if type(scores).__name__ != "DataFrame" or not hasattr(scores, "columns"):
+        return None
+    return list(map(str, scores.columns))
+
+
+def _named_by_columns(scores: Any, labels: Any) -> tuple[list[str] | None, Any]:
+    """Class names and labels where all labels are names of columns of a DataFrame.
+
+    Numbers become words there, unless the columns count the classes from 0. Else no
+    names, and the labels as they are.
+    """
+    names = column_names(scores)
+    if names is None or labels is None or counts_up(names):
+        return None, labels
+    values = as_array(labels, "labels")
+    if values.ndim != 1 or values.dtype.kind not in "OUSiu":
+        return None, labels
+    words = np.array(list(map(str, values.tolist())), dtype="U")
+    if not set(words.tolist()) <= set(names):
+        return None, labels
+    return names, words
+
+
+def refuse_other_columns(scores: Any, class_names: Sequence[str] | None) -> None:
+    """Raise DataError for a DataFrame with the columns of the fit in another order."""
+    names = column_names(scores)
+    if names is None or class_names is None or names == list(class_names):
+        return
+    if sorted(names) == sorted(class_names):
+        raise DataError(
+            f"scores: have the columns {some_of(names)}, the calibrator was fitted to"
+            f" {some_of(class_names)}, in this order; reorder them:"
+            f" scores[{list(class_names)}]"
+        )
 
 
 # ---- groups

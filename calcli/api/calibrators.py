@@ -20,6 +20,7 @@ from calcli.api.arguments import (
     open_unlabelled,
     path_of,
     plain,
+    refuse_other_columns,
     warn_all,
 )
 from calcli.calibrator import Calibrator, Context
@@ -69,7 +70,8 @@ def fit(
     scores : (n, k) array or tensor, (n,) for a binary model's score of class 1, or the
     path of a bundle (or several, taken together), whose labels, weights and kind are
     then its own. labels : (n,) integers in 0..k-1; also words (of ``class_names``, or
-    two), bool or -1 and +1, where a warning says what was read as class 1. method : a
+    two; or names of the columns of a DataFrame), bool or -1 and +1, where a warning
+    says what was read as class 1. method : a
     name of ``calcli methods``, or a composition such as ``ts+hb``; left out, ``auto``,
     which weighs the best few by cross-validation (by group ``ts``, of confidences
     ``platt``). kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1);
@@ -95,6 +97,8 @@ def fit(
     >>> round(calibrator.params["temperature"], 4), calibrator.status
     (3.641, 'ok')
     """
+    if not isinstance(method, str):
+        raise UsageError(f"method: is {method!r}, expected a name, such as 'auto'")
     seed = checked(MetricSettings, {"seed": seed}).seed
     more = {"weights": weights, "units": units, "class_names": class_names}
     with open_scores(scores, labels, kind, prefer=("cal", "val"), **more) as rows:
@@ -204,6 +208,7 @@ class FittedCalibrator:
         self, scores: Scores, kind: str | None, groups: Any
     ) -> tuple[FloatArray, IntArray]:
         """Calibrated probabilities (n, k), or (n, 2) of confidences; predictions (n,)."""
+        refuse_other_columns(scores, self._artifact.class_names)
         with open_unlabelled(scores, kind or self.kind) as rows:
             attach_groups(rows, groups, [self._artifact])
             warn_all(doubts(rows))
