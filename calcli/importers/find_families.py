@@ -115,14 +115,23 @@ def _with_families_of_labels(
         else:
             named.append(family)
     named += _without_columns_of(of_numbers, named)
-    by_sum = summing_columns(columns, rest)
-    has_parts = any(set(family.columns) < set(by_sum) for family in named)
-    if by_sum and (has_parts or len(by_sum) < len(rest)):  # else all that is left over
-        family = Family(BY_SUM, by_sum, "summing")
-        named += _without_columns_of([family], named)
+    named += _family_by_sum(columns, rest, named)
     if len(rest) > 1:
         named.append(left_over)
     return named
+
+
+def _family_by_sum(
+    columns: Columns, rest: Sequence[str], families: Sequence[Family]
+) -> list[Family]:
+    """The family of columns that sum to 1, unless it is one of these, or all the rest."""
+    if any(set(family.columns) == set(rest) for family in families):
+        return []
+    by_sum = summing_columns(columns, rest)
+    has_parts = any(set(family.columns) < set(by_sum) for family in families)
+    if not by_sum or (len(by_sum) == len(rest) and not has_parts):
+        return []
+    return _without_columns_of([Family(BY_SUM, by_sum, "summing")], families)
 
 
 def _proven_families(columns: Columns, reserved: set[str]) -> list[Family]:
