@@ -22,7 +22,8 @@ from calcli.evaluation.leaderboard import (
     Ranking,
 )
 from calcli.evaluation.metric_limits import end_of
-from calcli.number_words import noun
+from calcli.number_words import samples
+from calcli.rows import classes
 from calcli.statistics.friedman import not_told_apart
 from calcli.statistics.p_values import holm
 
@@ -183,8 +184,7 @@ class Leaderboard:
     def _print_bundle(self, bundle: str) -> None:
         """Print the table of a bundle, and what failed in it."""
         entries = self.of(bundle)
-        n = entries[0].n
-        size = f"{n} {noun(n, 'row')} x {entries[0].n_classes} classes"
+        size = f"{samples(entries[0].n)}, {classes(entries[0].n_classes)}"
         print_sentence(f"{bundle}: {size}, {self.how}")
         print_table(*self.table(bundle).fitting(DROPPED))
         for entry in entries:

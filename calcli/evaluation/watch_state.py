@@ -26,7 +26,7 @@ from calcli.io.atomic import (
 )
 from calcli.io.inputs import open_document
 from calcli.io.rows_seen import RowSketch
-from calcli.number_words import noun
+from calcli.number_words import noun, samples
 from calcli.records import JsonObject
 from calcli.statistics.betting import ALTERNATIVES, Evidence
 
@@ -187,8 +187,8 @@ class Episode:
         batches = f"{n} {noun(n, 'batch')}"
         e = math.exp(min(log_e, LARGEST_LOG))
         return (
-            f"{batches}, {self.rows} {noun(self.rows, 'sample')}; evidence {e:.3g}"
-            f" (alarm at {1.0 / self.level:g})"
+            f"{batches}, {samples(self.rows)}; evidence {e:.3g} (alarm at"
+            f" {1.0 / self.level:g})"
         )
 
     def alarm_sentence(self, where: str) -> str:

@@ -283,7 +283,7 @@ def test_rows_that_a_calibrator_made_are_not_called_uncalibrated(run, three):
 def test_text_is_best_first_with_the_baseline_marked(run, three):
     done = run("compare", "m2.h5", "--methods", "ec,ts", "--baseline", "ec")
     lines = done.out.splitlines()
-    assert lines[0] == "m2.h5: 300 rows x 4 classes, 5 random folds"
+    assert lines[0] == "m2.h5: 300 samples, 4 classes, 5 random folds"
     assert "minus ec" in lines[1]
     nll = [float(line.replace(" (baseline)", "").split()[1]) for line in lines[2:5]]
     assert nll == sorted(nll) and any(
@@ -333,7 +333,7 @@ def test_several_bundles_are_ranked_in_every_format(run, three, monkeypatch):
         and "Iman-Davenport" in text
         and "Nemenyi" in text
     )
-    assert text.count("300 rows x 4 classes") == 3
+    assert text.count("300 samples, 4 classes") == 3
     monkeypatch.setattr("calcli.cli.compare_tables.MOST_TABLES", 2)
     short = run("compare", *three, "--methods", "ts,ec").out
     assert "rows x" not in short and short.lstrip().startswith(
