@@ -33,7 +33,7 @@ from calcli.importers.decision_logs import (
     write_log,
 )
 from calcli.importers.formats import open_table
-from calcli.importers.gold import add_gold, align_labels, column_of_answers
+from calcli.importers.gold import Joined, add_gold, align_labels, column_of_answers
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.join import join_tables, remark_shards
 from calcli.importers.missing import without_missing
@@ -55,6 +55,7 @@ from calcli.io.inputs import file_sha256
 from calcli.io.locate import matching_files
 from calcli.io.read_line import read_line
 from calcli.io.writer import BundleWriter, new_bundles
+from calcli.items import without
 
 LONGEST_REASON = 100
 """Most characters of the reason why no command is proposed."""
@@ -222,38 +223,32 @@ def _read(
 ) -> Source:
     """Read the arrays of all sources, joined as the request says."""
     where = ", ".join(map(str, paths))
-    folders = list(filter(Path.is_dir, paths))
-    units = files_of_units(settled.files, folders, request)
     score_files = list(settled.files)
+    folders = list(filter(Path.is_dir, paths))
+    units = files_of_units(score_files, folders, request)
     gold = None
     if request.gold is not None and request.votes is None:
         gold = _gold_table(stack, settled, request)
         request = _with_gold_answers(request, gold)
-    tables = [units] if units is not None else []
     if units is None:
         tables = [open_table(path, stack, request) for path in score_files]
-    hashes = _hashes(tables, score_files, units is not None)
-    _refuse_unread(request, tables)
-    if request.join:
-        joined = join_tables(tables, request)
-        columns, request = joined.columns, joined.request
+        hashes = [file_sha256(table.file) for table in tables]
+        together = _together(tables, settled.folders, request)
     else:
-        columns = unite(tables, [] if units else settled.folders)
-        remark_shards(tables)
-    if gold is None and request.gold is not None and not _is_column(request, columns):
-        gold = _gold_table(stack, settled, request)
+        tables = [units]
+        hashes = [_hash_of_all(score_files)]
+        together = _together(tables, [], request)
+    if gold is None and request.gold is not None and not _is_column(together):
+        gold = _gold_table(stack, settled, together.request)
     if gold is not None:
         tables.append(gold)
         hashes.append(file_sha256(gold.file))
-        joined = add_gold(columns, gold, request)
-        columns, request = joined.columns, joined.request
-    all_columns = columns
-    columns = with_named_columns(columns, request.named)
+        together = add_gold(together.columns, gold, together.request)
+    request = together.request
+    columns = with_named_columns(together.columns, request.named)
     replaced: dict[str, Column] = {}
     if request.votes is None:
-        for path, column in all_columns.items():
-            if path not in columns:
-                replaced[path] = column
+        replaced = without(together.columns, columns)
     else:
         counted = count_votes(columns, request, where)
         columns, request = counted.columns, counted.request
@@ -263,6 +258,21 @@ def _read(
             {"name": table.file.name, "format": table.format, "sha256": digest}
         )
     return Source(where, Arrays(columns), request, replaced, files)
+
+
+def _together(
+    tables: Sequence[Table], folders: Sequence[str], request: ImportRequest
+) -> Joined:
+    """The arrays of all tables, those of the same name as one with ``--join``.
+
+    folders : folder of each file below the source, if there are any.
+    """
+    _refuse_unread(request, tables)
+    if request.join:
+        return join_tables(tables, request)
+    columns = unite(tables, folders)
+    remark_shards(tables)
+    return Joined(columns, request)
 
 
 def _gold_table(stack: ExitStack, settled: Sources, request: ImportRequest) -> Table:
@@ -279,20 +289,18 @@ def _with_gold_answers(request: ImportRequest, gold: Table) -> ImportRequest:
     return request
 
 
-def _is_column(request: ImportRequest, columns: Columns) -> bool:
+def _is_column(together: Joined) -> bool:
     """True if ``--gold`` names the column of right answers for ``--votes``."""
+    request = together.request
     gold = request.gold or ""
-    return bool(request.votes) and any(path.endswith(gold) for path in columns)
+    is_named = any(path.endswith(gold) for path in together.columns)
+    return bool(request.votes) and is_named
 
 
-def _hashes(
-    tables: Sequence[Table], files: Sequence[Path], are_units: bool
-) -> list[str]:
-    """A hash of every file; one for all files of a folder of units."""
-    if are_units:
-        digests = "".join(map(file_sha256, files))
-        return [sha256(digests.encode()).hexdigest()]
-    return [file_sha256(table.file) for table in tables]
+def _hash_of_all(files: Sequence[Path]) -> str:
+    """One hash for all files of a folder of units."""
+    digests = "".join(map(file_sha256, files))
+    return sha256(digests.encode()).hexdigest()
 
 
 def _refuse_unread(request: ImportRequest, tables: Sequence[Table]) -> None:

@@ -26,25 +26,33 @@ def with_obvious_names(
     """Fill in the names of scores and labels where only one reading is possible."""
     if request.scores:
         return request
-    score_paths = arrays.paths_of("scores")
-    has_scores = bool(score_paths)
-    if has_scores and not request.labels:
-        request = replace(request, labels=_labels_of_apply(arrays))
-    has_labels = bool(request.labels or (has_scores and arrays.paths_of("labels")))
+    if arrays.paths_of("scores"):
+        return _with_labels_of_scores(arrays, request, where)
     free = [name for name in arrays.names if _could_hold_scores(name, arrays)]
-    if not has_scores and not has_labels:
+    if not request.labels:
         pairs = _pairs(free, arrays)
         if pairs:
             return replace(request, scores=tuple(pairs), labels=tuple(pairs.values()))
-    has_classes = any(map(arrays.is_wide, score_paths))
+        pair = _risk_and_outcome(arrays) if request.kind is None else None
+        if pair is not None:
+            return _with_risk(request, pair, where)
+    core = _only_candidate(free, arrays, request)
+    return request if core is None else replace(request, scores=(core,))
+
+
+def _with_labels_of_scores(
+    arrays: Arrays, request: ImportRequest, where: str
+) -> ImportRequest:
+    """The same where names tell the scores."""
+    if not request.labels:
+        request = replace(request, labels=_labels_of_apply(arrays))
+    has_labels = bool(request.labels or arrays.paths_of("labels"))
+    has_classes = any(map(arrays.is_wide, arrays.paths_of("scores")))
     if request.kind is None and not has_labels and not has_classes:
         pair = _risk_and_outcome(arrays)
         if pair is not None:
-            _remark_two_words(*pair, where)
-            scores, labels = pair
-            return replace(request, scores=(scores,), labels=(labels,), kind="probs")
-    core = None if has_scores else _only_candidate(free, arrays, request)
-    return request if core is None else replace(request, scores=(core,))
+            return _with_risk(request, pair, where)
+    return request
 
 
 # ---- a table that ``apply`` wrote, and several models with labels of their own
@@ -93,11 +101,16 @@ def _pairs(free: Sequence[Name], arrays: Arrays) -> dict[str, str]:
 # ---- one column of probabilities beside one of two words
 
 
-def _remark_two_words(scores: str, labels: str, where: str) -> None:
+def _with_risk(
+    request: ImportRequest, pair: tuple[str, str], where: str
+) -> ImportRequest:
+    """The request for a column of probabilities and one of outcomes, with a remark."""
+    scores, labels = pair
     remark(
         f"{where}: {scores!r} lies in [0, 1] and {labels!r} has two words: read as with"
         f" --scores {shlex.quote(scores)} --labels {shlex.quote(labels)} --kind probs"
     )
+    return replace(request, scores=(scores,), labels=(labels,), kind="probs")
 
 
 def _risk_and_outcome(arrays: Arrays) -> tuple[str, str] | None:
