@@ -9,10 +9,11 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import msgspec
 
+from calcli.decisions.answers import NAMED_ANSWERS, is_label_word
 from calcli.errors import DataError, one_line
 from calcli.items import are_all
 
@@ -22,6 +23,10 @@ LONGEST_UNPACKED = 1 << 30
 """Bytes of a line, or a list of records, above which packed files are refused."""
 
 HEAD_BYTES = 64
+
+ANSWERS_OF_A_RECORD = frozenset(NAMED_ANSWERS) - {"results"}
+"""Names of a list of answers; ``results`` is one of records as well."""
+
 Record = Mapping[str, Any]
 Numbered = tuple[int, Record]
 
@@ -120,12 +125,42 @@ def _is_lines(path: Path) -> bool:
                 continue
             if not text.startswith(b"{"):
                 return False
+            is_only_line = not file.read(1)
             try:
-                decode(text)
+                value = decode(text)
             except (ValueError, RecursionError):
-                return not file.read(1)  # one line that is cut off
-            return True
+                return is_only_line  # one line that is cut off
+            return not (is_only_line and _wraps_labelled_records(value))
     return True
+
+
+def _wraps_labelled_records(value: Mapping[str, Any]) -> bool:
+    """True for an object around a list of records that have a label each.
+
+    The list of answers of one record, which may have labels too, has another name.
+    """
+    wrapped = _wrapped(value)
+    if wrapped is None or wrapped.name in ANSWERS_OF_A_RECORD:
+        return False
+    return all(any(map(is_label_word, item)) for item in wrapped.items)
+
+
+class Wrapped(NamedTuple):
+    """The one list of an object. items : objects."""
+
+    name: str
+    items: list[Record]
+
+
+def _wrapped(value: Mapping[str, Any]) -> Wrapped | None:
+    """The one list in an object, if its items are objects."""
+    lists = []
+    for name, item in value.items():
+        if isinstance(item, list):
+            lists.append(Wrapped(name, item))
+    if len(lists) == 1 and _are_objects(lists[0].items):
+        return lists[0]
+    return None
 
 
 def _whole(path: Path) -> list[Record]:
@@ -144,8 +179,8 @@ def _whole(path: Path) -> list[Record]:
             " complete?"
         ) from None
     if isinstance(value, dict):
-        lists = [item for item in value.values() if isinstance(item, list)]
-        value = lists[0] if len(lists) == 1 and _are_objects(lists[0]) else [value]
+        wrapped = _wrapped(value)
+        value = [value] if wrapped is None else wrapped.items
     if not _are_objects(value):
         raise DataError(f"{path}: holds no records, expected objects, one a line")
     return list(value)

@@ -433,7 +433,8 @@ def _about_question(rows: QuestionRows) -> str:
     about = str(rows.type)
     if rows.n and rows.classes is None:
         least, most = int(rows.n_options.min()), int(rows.n_options.max())
-        about += f" of {least} to {most} options that differ"
+        sizes = str(least) if least == most else f"{least} to {most}"
+        about += f" of {sizes} options that differ"
     elif rows.n and rows.type != YES_NO:
         about += f" of {rows.n_options.max()}"
     parts = [about, f"{rows.n} {noun(rows.n, 'row')}"]

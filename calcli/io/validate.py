@@ -511,6 +511,10 @@ def check_places(
         )
 
 
+MOST_NUMBERED = 20
+"""Classes from 1 on that a command lists, at most."""
+
+
 def _label_advice(
     labels: AnyArray, label: int, k: int, what: str
 ) -> tuple[str, Sequence[str]]:
@@ -518,7 +522,11 @@ def _label_advice(
     if what == "prediction":
         return "delete the predictions if they belong to other scores", ()
     if label == k and labels.min() == 1:
-        return "labels look 1-based: subtract 1", ()
+        if k > MOST_NUMBERED:
+            return "labels look 1-based: subtract 1", ()
+        numbers = ",".join(map(str, range(1, k + 1)))
+        option = ("--class-names", numbers)
+        return "labels look 1-based: subtract 1, or number the classes from 1", option
     if k == 2 and set(np.unique(labels).tolist()) == {-1, 1}:
         return "labels are -1 and +1: calcli extract writes them as classes 0 and 1", ()
     has_others = len(np.unique(labels[labels != label])) > 1

@@ -676,3 +676,40 @@ def test_right_options_that_rows_do_not_list_are_a_warning(tmp_path):
     remarks = " ".join(report.notes)
     assert "do not list their label, which is an option of other rows: 20" in remarks
     assert "1 with one option only left out" in remarks
+
+
+# ---- one object around all records
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("name", ["results", "data", "rows"])
+@pytest.mark.parametrize("differ", [True, False])
+def test_records_in_one_object_are_records_on_one_line_too(run, indent, name, differ):
+    """Options that differ are a question of a log, others a table of classes."""
+    rng = np.random.default_rng(3)
+    labels = []
+    rows = []
+    for _ in range(40):
+        options = ["a", "b", "c"]
+        if differ:
+            options = [f"tool {option}" for option in rng.choice(9, 3, replace=False)]
+        p = rng.dirichlet(np.ones(3)).round(3)
+        p[-1] = round(1 - p[:-1].sum(), 3)
+        labels.append(int(rng.choice(3)))
+        answer = dict(zip(options, p.tolist(), strict=True))
+        rows.append({"probabilities": answer, "label": options[labels[-1]]})
+    Path("all.json").write_text(json.dumps({name: rows}, indent=indent))
+    assert run("extract", "all.json", "-o", "all.h5").code == 0
+    with h5py.File("all.h5") as file:
+        bundle = next(iter(file.values())) if differ else file
+        assert bundle["labels"][:].tolist() == labels
+
+
+def test_labelled_answers_of_one_record_stay_its_answers(run):
+    answers = []
+    for name in ("intent", "topic"):
+        p = {"x": 0.2, name: 0.8}
+        answers.append({"question": name, "probabilities": p, "label": "x"})
+    Path("one.jsonl").write_text(json.dumps({"id": 1, "answers": answers}) + "\n")
+    done = run("inspect", "one.jsonl")
+    assert "1 record of decisions: intent" in done.out + done.err

@@ -603,6 +603,18 @@ def test_labels_that_cannot_be_class_indices_are_refused(
     assert "a.npz: labels" in str(caught.value)
 
 
+def test_labels_that_count_from_1_are_read_by_the_command_that_is_proposed(
+    run, tmp_path, scores, labels
+):
+    np.savez("a.npz", logits=scores, labels=labels + 1)
+    refused = run("extract", "a.npz", "-o", "a.h5")
+    assert "--class-names 1,2,3,4" in refused.line
+    proposed = refused.line.partition("to try: ")[2].split()
+    assert run(*proposed[1:]).code == 0
+    with h5py.File("a.h5") as file:
+        assert file["labels"][:].tolist() == labels.tolist()
+
+
 def test_words_that_are_no_class_are_refused_with_their_row(tmp_path, scores):
     words = np.array(["cat", "dog"] * (N // 2))
     words[5] = "owl"
