@@ -96,10 +96,10 @@ def _padded_beside(
 def _scores_of_options(column: Column, n_options: Any) -> Column:
     """Padded scores as logits or logarithms, padded with ``PADDING``."""
     folder, slash, own_name = column.name.rpartition("/")
-    kind = score_kind(own_name)
+    kind = score_kind(parse_name(own_name).kind)
     name = column.name
     if kind == "probs":
-        name = f"{folder}{slash}log_probs"
+        name = f"{folder}{slash}{_name_of_logarithms(own_name)}"
 
     def load() -> AnyArray:
         scores = np.asarray(column.load()[()])
@@ -111,6 +111,14 @@ def _scores_of_options(column: Column, n_options: Any) -> Column:
     return replace(
         column, name=name, get=load, attributes=attributes_of_options(column)
     )
+
+
+def _name_of_logarithms(own_name: str) -> str:
+    """``log_probs`` with the model and the split of the name of probabilities."""
+    if ":" in own_name:  # the columns as an option lists them
+        return "log_probs"
+    parts = parse_name(own_name)
+    return "_".join(filter(None, [parts.model, "log_probs", parts.split]))
 
 
 def attributes_of_options(column: Column) -> dict[str, Any]:

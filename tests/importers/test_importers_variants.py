@@ -328,6 +328,32 @@ def test_rows_of_different_numbers_of_choices_in_parquet_are_options(run):
     assert p.shape == (30, 3) and (labels == (Y % 3)[::2]).all()
 
 
+@pytest.mark.parametrize("stem", ["prob", "probs", "log_prob"])
+@pytest.mark.parametrize("is_named", [False, True], ids=["found", "named"])
+def test_padded_columns_of_any_word_for_scores_are_options(run, stem, is_named):
+    """Only the names ``probs_…`` were read; ``prob_…`` is the usual one in tables."""
+    sizes = [2, 3, 3] * 20
+    rows = []
+    for size in sizes:
+        p = np.arange(1.0, size + 1) / np.arange(1.0, size + 1).sum()
+        padding = "-inf" if "log" in stem else "0"
+        values = np.log(p) if "log" in stem else p
+        cells = [str(value) for value in values] + [padding] * (3 - size)
+        rows.append(",".join([*cells, str(size), str(len(rows) % size)]))
+    names = [f"{stem}_{letter}" for letter in "abc"]
+    header = ",".join([*names, "n_options", "label"])
+    Path("t.csv").write_text("\n".join([header, *rows, ""]))
+    options = []
+    if is_named:
+        kind = "log_probs" if "log" in stem else "probs"
+        options = ["--scores", f"{names[0]}:{names[-1]}", "--kind", kind]
+    done = run("extract", "t.csv", *options, "-o", "o.h5")
+    assert done.code == 0, done.err
+    with h5py.File("o.h5") as file:
+        assert file["n_options"][:].tolist() == sizes
+        assert np.isneginf(file["log_probs"][::3, 2]).all()
+
+
 def test_batches_with_paths_are_joined_and_weights_of_a_model_are_no_scores(run):
     torch = pytest.importorskip("torch", reason="the files are torch's own")
     z, y = torch.tensor(Z), torch.tensor(Y)
