@@ -474,6 +474,12 @@ def ranks_apart(margins: AnyArray, labels: IntArray) -> bool:
     return abs(above_half) > LIKELY
 
 
+def ranks_as_labelled(margins: AnyArray, labels: IntArray) -> bool:
+    """True if rows of class 1 have higher scores, by more than they may vary."""
+    above_half = _area_above_half(margins, labels)
+    return above_half is not None and above_half > LIKELY
+
+
 def _area_above_half(margins: AnyArray, labels: IntArray) -> float | None:
     """Area under the ROC curve less 1/2, in standard errors; None for one class."""
     if len(np.unique(labels)) < 2:

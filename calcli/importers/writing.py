@@ -13,7 +13,7 @@ from calcli.importers.evidence import (
     Agreement,
     SignEvidence,
     agreement,
-    ranks_apart,
+    ranks_as_labelled,
     ranks_reversed,
     sign_of,
 )
@@ -264,8 +264,8 @@ class _Doubts:
     """How often the label has the largest score; in the first rows, the least.
 
     reversed_scores : what shows in the first rows of two classes that the scores are
-    those of the other. ranks_by_chance : two classes are doubted by the order of their
-    rows, as a threshold of 1/2 may be wrong for probabilities that rank well.
+    those of the other. ranks_well : rows of class 1 have higher scores than rows of
+    class 0; then the labels may be right where a threshold of 1/2 is wrong.
     are_predictions : is every label the first class of the largest score, which ties do
     not explain?
     """
@@ -275,7 +275,7 @@ class _Doubts:
         none = Agreement(0, 0, imported.k)
         self.largest = none
         self.are_predictions = True
-        self.ranks_by_chance = True
+        self.ranks_well = False
         self.sign: SignEvidence | None = None
         self.reversed_scores = ""
 
@@ -300,7 +300,7 @@ class _Doubts:
             self.reversed_scores = self.sign.text if self.sign.is_reversed else ""
             return
         margins = scores[:, 1] - scores[:, 0]
-        self.ranks_by_chance = not ranks_apart(margins, labels)
+        self.ranks_well = ranks_as_labelled(margins, labels)
         if ranks_reversed(margins, labels):
             self.reversed_scores = REVERSED_OF_TWO
 
@@ -319,7 +319,7 @@ class _Doubts:
         elif self.reversed_scores:
             question = SAME_ORDER if k == 2 else REVERSED
             remark(f"warning: {where}: {self.reversed_scores}: {question}")
-        elif share <= 1 / k + CHANCE_ERRORS * error and self.ranks_by_chance:
+        elif share <= 1 / k + CHANCE_ERRORS * error and not self.ranks_well:
             remark(
                 f"warning: {where}: the largest score is the label in {share:.1%} of"
                 f" the rows, no better than chance ({1 / k:.1%}): do the labels belong"

@@ -179,6 +179,27 @@ def test_labels_of_two_classes_are_doubted_by_their_order(run):
     assert "no better than chance (50.0%): do the labels belong" in done.err
 
 
+@pytest.mark.parametrize("command", ["extract", "evaluate"])
+def test_few_rows_in_the_opposite_order_are_doubted(run, command):
+    """3 to 5 standard errors below 1/2 are no proof of reversed scores, and no
+    excuse for an accuracy of 30 %: there was no warning at all.
+    """
+    p = np.linspace(0.05, 0.95, 40)
+    labels = np.repeat([1, 0], 20)
+    labels[np.r_[10:16, 24:30]] = np.repeat([0, 1], 6)
+    table("few.csv", {"prob_0": 1 - p, "prob_1": p, "label": labels})
+    options = ["-o", "few.h5"] if command == "extract" else []
+    done = run(command, "few.csv", *options)
+    assert "in 30.0% of the rows, no better than chance (50.0%)" in done.err, done.err
+
+
+def test_labels_of_one_class_that_no_score_names_are_doubted(run):
+    """They have no order."""
+    table("one.csv", {"prob_0": [0.75] * 40, "prob_1": [0.25] * 40, "label": [1] * 40})
+    done = run("extract", "one.csv", "-o", "one.h5")
+    assert "in 0.0% of the rows, no better than chance (50.0%)" in done.err, done.err
+
+
 def test_distances_under_a_name_of_their_own_are_named_where_they_are_refused(run):
     distances = np.abs(RNG.normal(size=(N, 3)))
     np.savez("d.npz", distances=distances, labels=distances.argmin(axis=1))
