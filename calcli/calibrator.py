@@ -202,7 +202,8 @@ class Fit(Generic[C]):
     and options, for a method that selects another one. after : computes the summary of
     the calibrated rows from the state of the fit, faster than applying the calibrator
     would. out_of_fold : rows of the fit, calibrated by fits that did not see them,
-    which the next stage of a composition is fitted to. cross_fits : gives calibrators
+    which the next stage of a composition is fitted to. held_out : the same without any
+    stage that was fitted to those calibrated rows. cross_fits : gives calibrators
     without each fold of the rows, from what the fit has tried, faster than fitting anew
     would.
     """
@@ -214,6 +215,7 @@ class Fit(Generic[C]):
     chosen: tuple[str, Options] | None = None
     after: Callable[[], Summary] | None = None
     out_of_fold: Rows | None = None
+    held_out: Rows | None = None
     cross_fits: CrossFitting | None = None
 
 

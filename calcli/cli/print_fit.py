@@ -1,6 +1,6 @@
 """What a fit did, as text for people."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from calcli.cli.render import Cell, Console, Table, number, table_lines
 from calcli.fit_words import fitted_sentence
@@ -12,9 +12,29 @@ BY_CONSTRUCTION = 1e-9
 
 
 def metrics_sentence(artifact: Artifact) -> str:
-    """NLL and ECE before and after, on the rows of the fit."""
+    """NLL and ECE before and after, on the rows of the fit.
+
+    Those after are held out where the fit has held out every row, as ``auto`` may.
+    """
     before = artifact.fit.before
-    after = artifact.fit.after
+    after = artifact.fit.details.get("held_out")
+    if after is not None:
+        return f"Held out: {_changes(before, after, artifact.n_classes)}."
+    in_sample = _changes(before, artifact.fit.after, artifact.n_classes)
+    losses = []
+    for row in artifact.fit.details.get("auto", {}).get("table", ()):
+        if "nll" in row:
+            losses.append(float(row["nll"]))
+    if not losses:
+        return f"In-sample: {in_sample}."
+    best = number(min(losses))
+    return f"In-sample: {in_sample}; best candidate, held out: NLL {best}."
+
+
+def _changes(
+    before: Mapping[str, float | None], after: Mapping[str, float | None], k: int
+) -> str:
+    """NLL and ECE before and after. k : classes."""
     parts = []
     for name, called in (("nll", "NLL"), ("nll_top", "NLL"), ("ece", "ECE")):
         if name not in before:
@@ -22,17 +42,10 @@ def metrics_sentence(artifact: Artifact) -> str:
         then = number(after[name])
         if name == "ece" and (after[name] or 0.0) < BY_CONSTRUCTION:
             then = "0 by construction"
-        if name == "ece" and artifact.n_classes == 2:
+        if name == "ece" and k == 2:
             called = f"top-label {called}"  # of two classes ECE is that of P(class 1)
         parts.append(f"{called} {number(before[name])} -> {then}")
-    losses = []
-    for row in artifact.fit.details.get("auto", {}).get("table", ()):
-        if "nll" in row:
-            losses.append(float(row["nll"]))
-    held_out = ""
-    if losses:
-        held_out = f"; best candidate, held out: NLL {number(min(losses))}"
-    return f"In-sample: {', '.join(parts)}{held_out}."
+    return ", ".join(parts)
 
 
 def print_fit(artifact: Artifact, console: Console, *, full: bool = False) -> None:

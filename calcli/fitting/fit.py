@@ -126,6 +126,9 @@ def _record(fitted: FittedRows, rows: DataSet, context: Context) -> FitRecord:
         if zeros.clip:
             clip = zeros.clip
     details = dict(fitted.result.details)
+    held_out = fitted.result.held_out
+    if held_out is not None and held_out.n == fitted.rows.n:
+        details["held_out"] = {**summarise(held_out, None, context.progress).values()}
     effect: float | UnsetType = UNSET
     units = fitted.rows.units()
     if units is not None:

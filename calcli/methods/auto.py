@@ -330,6 +330,7 @@ class Auto(Mixture):
             warnings,
             {"auto": record},
             out_of_fold=ending.rows,
+            held_out=ending.unfitted_rows,
             cross_fits=cross_fits,
         )
 

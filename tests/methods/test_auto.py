@@ -352,6 +352,22 @@ def test_a_later_stage_is_fitted_to_out_of_fold_predictions(name):
     assert np.isfinite(predict(fitted, rows)[0]).all()
 
 
+def test_what_a_fit_says_is_held_out_is_no_better_than_uniform_on_noise(tmp_path):
+    """No method can do better; in-sample figures do, and so may those of a last step."""
+    rng = np.random.default_rng(0)
+    np.savez(
+        tmp_path / "noise.npz",
+        logits=rng.normal(size=(2500, 3)),
+        labels=rng.integers(0, 3, 2500),
+    )
+    fitted = calcli.fit(str(tmp_path / "noise.npz"), method="auto")
+    record = fitted.to_dict()["fit"]
+    held_out = record["details"]["held_out"]
+    assert set(held_out) == set(record["after"])
+    assert held_out["nll"] >= np.log(3.0)
+    assert held_out["nll"] > record["after"]["nll"]
+
+
 def test_rules_that_choose_are_no_stage():
     with pytest.raises(UsageError, match="auto cannot be a stage of a composition"):
         calcli.fit(*truth(60, 3), "auto+hb", rule="best")

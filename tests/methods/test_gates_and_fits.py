@@ -156,12 +156,12 @@ def test_an_error_that_is_zero_by_construction_is_said_to_be_so(run, method):
 
 def test_an_average_names_its_members_and_says_whether_predictions_change(run):
     """In one line; the candidates behind it are printed with --full."""
-    fitted, in_sample = run("fit", "-m", "auto", "m.h5:cal").err.splitlines()[:2]
+    fitted, held_out = run("fit", "-m", "auto", "m.h5:cal").err.splitlines()[:2]
     artifact = json.loads(Path("m.auto.json").read_text())
     largest = max(member["weight"] for member in artifact["params"]["members"])
     assert fitted.startswith(f"Fitted auto: {largest:.2f} ") or "others" in fitted
     assert len(fitted) <= 100 and "predictions" in fitted
-    assert in_sample.startswith("In-sample: NLL ") and "held out: NLL " in in_sample
-    assert "standard error" not in fitted + in_sample
+    assert held_out.startswith("Held out: NLL ") and ", ECE " in held_out
+    assert "standard error" not in fitted + held_out
     full = run("fit", "-m", "auto", "m.h5:cal", "--full", "--force").err
     assert 0 < full.index("held-out nll") < full.rindex("in-sample")

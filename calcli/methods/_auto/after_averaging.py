@@ -170,10 +170,15 @@ def better_p_value(difference: FloatArray, units: Units | None) -> float:
 
 @dataclass(frozen=True)
 class LastStep:
-    """Stages that follow the average, and the held-out rows behind them."""
+    """Stages that follow the average.
+
+    rows : the held-out rows behind all stages. unfitted_rows : those behind the
+    projection alone, as the other stages were fitted to them.
+    """
 
     stages: tuple[Stage, ...]
     rows: Rows
+    unfitted_rows: Rows
     record: Mapping[str, Any]
 
 
@@ -196,9 +201,10 @@ def last_step(rows: ArrayRows, *, keep: bool, context: Context) -> LastStep:
     record: dict[str, Any] = {}
     if keep:
         stages.append(Stage("keep", Keep.Options(), Keep()))
-    current: Rows = mapped(rows, Keep()) if keep else rows
+    unfitted: Rows = mapped(rows, Keep()) if keep else rows
+    current = unfitted
     if current.n < LEAST_ROWS:
-        return LastStep(tuple(stages), current, record)
+        return LastStep(tuple(stages), current, unfitted, record)
     if not context.held:
         gain = by_prediction_gain(current, context.seed)
         record["by_prediction_gain"] = gain
@@ -212,4 +218,4 @@ def last_step(rows: ArrayRows, *, keep: bool, context: Context) -> LastStep:
         stages.append(Stage("mono", GENTLE, bent.calibrator))
         current = mapped(current, bent.calibrator)
     record["stages"] = [stage.method for stage in stages]
-    return LastStep(tuple(stages), current, record)
+    return LastStep(tuple(stages), current, unfitted, record)
