@@ -53,6 +53,9 @@ WORD_LISTS = ("classes", "labels", "displayNames", "class_names", "names", "opti
 NUMBER_LISTS = ("scores", "confidences", "probabilities", "probs", "logprobs")
 """Keys of two lists of equal length: the classes and their scores."""
 
+LETTERS = frozenset(ascii_uppercase)
+"""Names of options that answers are usually called by."""
+
 Rows = Sequence[Record]
 Distribution = dict[str, float]
 
@@ -431,9 +434,9 @@ def _has_other_tokens(
 ) -> bool:
     """True for tokens that are no letters, where all labels are."""
     labels = _words_of_labels(rows, request)
-    if not labels or not labels <= set(ascii_uppercase):
+    if not labels or not labels <= LETTERS:
         return False
-    return any(token.strip() not in ascii_uppercase for token in listed[0])
+    return any(token.strip() not in LETTERS for token in listed[0])
 
 
 def _words_of_labels(rows: Rows, request: ImportRequest) -> set[str]:
@@ -488,7 +491,7 @@ def _classes_listed(
     for tokens in listed:
         names_of_rows.append(list(dict.fromkeys(map(str.strip, tokens))))
     every = sorted(set(chain(*names_of_rows)), key=natural)
-    letters = [name for name in every if name in ascii_uppercase]
+    letters = [name for name in every if name in LETTERS]
     are_listed = all(set(letters) <= set(names) for names in names_of_rows)
     if len(letters) > 1 and labels and labels <= set(letters) and are_listed:
         return letters

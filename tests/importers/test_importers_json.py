@@ -149,6 +149,16 @@ def test_a_name_that_stands_twice_is_refused(tmp_path, monkeypatch, capsys, text
     assert "stands twice" in found.line
 
 
+@pytest.mark.parametrize("other", [" ", "NO", "The"])
+def test_only_one_letter_is_a_class_where_the_labels_are_letters(tmp_path, other):
+    """A blank token and "NO", parts of the alphabet as a text, were classes, too."""
+    log_probs = {"A": np.log(0.6), "B": np.log(0.3), other: np.log(0.1)}
+    found = bring(
+        tmp_path, lines([{"logprobs": log_probs, "label": x} for x in "ABAB"])
+    )
+    np.testing.assert_allclose(np.exp(found["log_probs"]), [[2 / 3, 1 / 3]] * 4)
+
+
 def test_log_probabilities_of_the_best_tokens_by_name(tmp_path):
     """By hand: A .7 (with " A"), B .2 and C at most .1, all that is left; then A .6, C .3, and B at most .1."""
     rows = [
