@@ -19,6 +19,7 @@ from calcli.importers.evidence import kind_of_scores
 from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import expand, open_data, open_rows
 from calcli.importers.remarks import remarks
+from calcli.importers.spellings import class_of_each_word
 from calcli.io.artifact import Artifact
 from calcli.io.cells import sortable
 from calcli.io.dataset import DataSet
@@ -233,19 +234,27 @@ def column_names(scores: Any) -> list[str] | None:
 def _named_by_columns(scores: Any, labels: Any) -> tuple[list[str] | None, Any]:
     """Class names and labels where all labels are names of columns of a DataFrame.
 
-    Numbers become words there, unless the columns count the classes from 0. Else no
-    names, and the labels as they are.
+    They are compared by value, so that 1, 1.0 and True name the same column, and become
+    words, unless the columns count the classes from 0. Else no names, and the labels as
+    they are.
     """
     names = column_names(scores)
     if names is None or labels is None or counts_up(names):
         return None, labels
     values = as_array(labels, "labels")
-    if values.ndim != 1 or values.dtype.kind not in "OUSiu":
+    if values.ndim != 1 or values.dtype.kind not in "OUSiufb":
         return None, labels
-    words = np.array(list(map(str, values.tolist())), dtype="U")
-    if not set(words.tolist()) <= set(names):
+    if values.dtype.kind == "S":
+        values = as_names(values, "labels", "label")
+    words = list(map(str, values.tolist()))
+    distinct = list(dict.fromkeys(words))
+    columns = class_of_each_word(distinct, names)
+    if (columns < 0).any():
         return None, labels
-    return names, words
+    name_of = {}
+    for word, column in zip(distinct, columns.tolist(), strict=True):
+        name_of[word] = names[column]
+    return names, np.array([name_of[word] for word in words], dtype="U")
 
 
 def refuse_other_columns(scores: Any, class_names: Sequence[str] | None) -> None:

@@ -60,6 +60,30 @@ def test_labels_are_looked_up_in_the_names_of_the_columns(names):
     assert accuracy_of(calcli.evaluate(DataFrame(p, names), labels)) == right
 
 
+SAME_VALUES = {
+    "floats of whole numbers": ([1, 2, 3], [1.0, 2.0, 3.0]),
+    "whole numbers of floats": ([1.0, 2.0, 3.0], [1, 2, 3]),
+    "truth, reversed": ([True, False], [True, False]),
+    "words of truth": ([True, False], ["true", "false"]),
+    "numbers of truth": ([True, False], [1, 0]),
+    "signs": ([1, -1], [1.0, -1.0]),
+    "bytes": (["b", "a", "c"], [b"b", b"a", b"c"]),
+}
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"), SAME_VALUES.values(), ids=list(SAME_VALUES)
+)
+def test_labels_name_columns_by_their_value(columns, words):
+    """Labels 1.0 and 2.0 beside columns 1, 2, 3 were read as places without a word."""
+    p, y = drawn(len(columns))
+    is_kept = y < 2  # of the third class there is no row
+    p, y = p[is_kept], y[is_kept]
+    right = (p.argmax(axis=1) == y).mean()
+    evaluation = calcli.evaluate(DataFrame(p, columns), np.array(words)[y])
+    assert accuracy_of(evaluation) == right
+
+
 def test_columns_that_count_the_classes_are_places():
     p, y = drawn()
     right = (p.argmax(axis=1) == y).mean()
