@@ -98,7 +98,7 @@ def opened(
                 f"{rows.name}: holds confidences, which have no NLL of the label; use"
                 " fit --method all"
             )
-        _carry_columns(args, rows)
+        _carry_columns(args, rows, tell)
         if args.test is None:
             with same_rows(args) as other:
                 folds = folds_of(rows, Context(args.seed), args.folds, other)
@@ -113,7 +113,7 @@ def opened(
         names = [f"{split_where(bundle)[0]}:{args.test}" for bundle in bundles]
         names = list(dict.fromkeys(names))
         with open_data(names, **args.opening) as held_out:
-            _carry_columns(args, held_out)
+            _carry_columns(args, held_out, tell)
             if _places(held_out) & _places(rows):
                 raise DataError(
                     f"{rows.name}: would be fitted to and scored; name other rows with"
@@ -133,12 +133,24 @@ def opened(
             yield board.OpenedFolds(rows, held_out, [fold])
 
 
-def _carry_columns(args: "CompareArgs", rows: DataSet) -> None:
-    """Attach the columns that methods by group need. Raises DataError without one."""
+def _carry_columns(
+    args: "CompareArgs", rows: DataSet, tell: Callable[[str], None] | None
+) -> None:
+    """Attach the columns that methods by group need.
+
+    A method whose own column is missing fails alone, and ``tell`` receives the reason.
+    Raises DataError without the column of ``--group-by``.
+    """
     for column in board.columns_of_methods(
         args.methods, args.baseline, args.group_column
     ):
-        rows.carry(column)
+        try:
+            rows.carry(column)
+        except DataError as problem:
+            if column == args.group_column:
+                raise
+            if tell is not None:
+                tell(str(problem))
 
 
 @contextmanager

@@ -339,7 +339,19 @@ def test_comparing_takes_maps_by_a_column(folder, run):
         assert values[by_site] < values["ts"]
     refused = run("compare", "none.h5", "--methods", by_site)
     assert refused.code == 3
-    assert "name it with --group-by site" in refused.line
+    assert "name it with --group-by site" in refused.err
+
+
+def test_a_missing_column_of_one_method_leaves_the_others_in_the_table(folder, run):
+    """The whole comparison stopped, without a table."""
+    words = ["--methods", "ts,ts-by(by=nope)", "--json"]
+    done = run("compare", "cal.h5", *words)
+    assert done.code == 3 and "name it with --group-by nope" in done.err
+    results = json.loads(done.out)["results"]
+    statuses = {each["method"]: each["status"] for each in results}
+    assert statuses["ts"] == "ok" and statuses["ts-by(by=nope)"] == "failed"
+    asked = run("compare", "cal.h5", *words, "--group-by", "nope")
+    assert asked.code == 3 and asked.out == ""
 
 
 def test_results_of_a_comparison_by_another_column_are_not_taken_over(folder, run):
