@@ -120,13 +120,12 @@ def test_a_method_that_is_no_name_is_a_usage_error():
 def test_the_estimator_refuses_columns_that_are_not_in_the_order_of_the_classes():
     """Its columns are the classes in sorted order, which is not that of a DataFrame."""
     p, y = drawn()
+    arrow = pytest.importorskip("pyarrow", reason="a table that scikit-learn knows")
+    labels = np.array(["ant", "mule", "zebra"])[y]
     estimator = ScoreCalibrator(kind="probs")
-    estimator.feature_names_in_ = np.array(["zebra", "ant", "mule"])
-    estimator.classes_ = np.array(["ant", "mule", "zebra"])
+    for columns in (["ant", "mule", "zebra"], ["p0", "p1", "p2"]):
+        estimator.fit(arrow.table(dict(zip(columns, p.T, strict=True))), labels)
+        assert estimator.classes_.tolist() == ["ant", "mule", "zebra"]
+    not_sorted = dict(zip(["zebra", "ant", "mule"], p.T, strict=True))
     with pytest.raises(ValueError, match="expected the classes in sorted order"):
-        estimator._refuse_other_order()
-    estimator.feature_names_in_ = np.array(["ant", "mule", "zebra"])
-    estimator._refuse_other_order()
-    estimator.feature_names_in_ = np.array(["p0", "p1", "p2"])
-    estimator._refuse_other_order()
-    assert estimator.fit(p, y).classes_.tolist() == [0, 1, 2]
+        estimator.fit(arrow.table(not_sorted), labels)
