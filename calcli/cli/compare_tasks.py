@@ -104,8 +104,8 @@ def opened(
                 folds = folds_of(rows, Context(args.seed), args.folds, other)
             if not folds:
                 raise DataError(
-                    f"{rows.name}: folds need two or more rows of positive weight; name rows"
-                    " with --test GROUP"
+                    f"{rows.name}: folds need two or more rows of positive weight; name"
+                    " rows with --test GROUP"
                 )
             board.check_folds(folds, args.folds, rows)
             yield board.OpenedFolds(rows, rows, folds)

@@ -310,9 +310,9 @@ class LabelSearch:
         return proven[0] if proven else None
 
     def possible_field(self) -> Field | None:
-        """The only field, named like predictions, that may hold labels; else None.
+        """The only field, of any name but those of measures, that may hold labels.
 
-        All its values are options, and in some rows not the likeliest one.
+        None where there are several, or none. All its values are options, and in some rows not the likeliest one.
         """
         possible: set[Field] = set()
         for fits in self.fits.values():

@@ -257,8 +257,9 @@ def _without_repeats(
     elif not request.drop_duplicates:
         raise DataError(
             f"{imported.where}: row {row} has the id {str(ids[row])!r} of an earlier"
-            f" row, and its scores and label, as"
-            f" {len(copies)} {noun(len(copies), 'row')} in all; --drop-duplicates keeps the first of each",
+            f" row, and its scores and label, as {len(copies)}"
+            f" {noun(len(copies), 'row')} in all; --drop-duplicates keeps the first of"
+            " each",
             option=["--drop-duplicates"],
         )
     if not request.drop_duplicates:

@@ -58,8 +58,8 @@ class ExpectationConsistency(OneTemperature):
         top = options.top
         if top >= rows.k:
             raise FitError(
-                f"option top={top} needs more than {top} {noun(top, 'class')}, these scores have"
-                f" {rows.k}"
+                f"option top={top} needs more than {top} {noun(top, 'class')}, these"
+                f" scores have {rows.k}"
             )
 
         top_mass = TopMass(rows, top)

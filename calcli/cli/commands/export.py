@@ -159,8 +159,9 @@ def zeros_warning(rows: DataSet, artifact: Artifact, checked: str) -> str | None
         return None
     return (
         f"--check {checked}: in {count(n_rows)} {noun(n_rows, 'row')} calcli apply"
-        f" differs by up to {largest:.2g}. It sees that the file's probabilities were rounded, a zero"
-        f" counts as {of_rows.counts_as}; an export sees one row at a time, a zero"
+        f" differs by up to {largest:.2g}. It sees that the file's probabilities were"
+        f" rounded, a zero counts as {of_rows.counts_as}; an export sees one row at a"
+        " time, a zero"
         f" counts as {of_fit.counts_as}, as in the fit. Fit to probabilities that"
         " were rounded alike"
     )
