@@ -312,7 +312,8 @@ class LabelSearch:
     def possible_field(self) -> Field | None:
         """The only field, of any name but those of measures, that may hold labels.
 
-        None where there are several, or none. All its values are options, and in some rows not the likeliest one.
+        All its values are options, and in some rows not the likeliest one. None where
+        there is no such field, or several.
         """
         possible: set[Field] = set()
         for fits in self.fits.values():
