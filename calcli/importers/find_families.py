@@ -129,7 +129,8 @@ def _family_by_sum(
         return []
     by_sum = summing_columns(columns, rest)
     has_parts = any(set(family.columns) < set(by_sum) for family in families)
-    if not by_sum or (len(by_sum) == len(rest) and not has_parts):
+    is_left_over = len(by_sum) == len(rest) and not has_parts
+    if not by_sum or is_left_over:
         return []
     return _without_columns_of([Family(BY_SUM, by_sum, "summing")], families)
 

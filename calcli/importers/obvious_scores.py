@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from calcli.importers.array_names import (
+    BY_SUM,
     LEFT_OVER,
     Name,
     is_generated,
@@ -16,6 +17,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import is_input, may_be_scores, says_correct
 from calcli.importers.remarks import remark
 from calcli.importers.source_arrays import Arrays
+from calcli.importers.sums_of_scores import are_surely_scores
 from calcli.io.provenance import carried
 from calcli.io.validate import MOST_BY_CHANCE
 
@@ -239,7 +241,7 @@ def _family_of_scores(
     candidates = [
         [name for name in families if may_be_scores(name.core)],
         arrays.of_columns("is_complete"),
-        _proven_families(families, arrays),
+        _proven_families(families, arrays, request),
     ]
     if left_over and arrays.load(LEFT_OVER) is None:
         candidates.append([name for name in named_by_label if name.core != LEFT_OVER])
@@ -257,13 +259,19 @@ def _left_over(arrays: Arrays) -> list[Name]:
     return [name for name in arrays.names if name.path == LEFT_OVER]
 
 
-def _proven_families(names: Sequence[Name], arrays: Arrays) -> list[Name]:
+def _proven_families(
+    names: Sequence[Name], arrays: Arrays, request: ImportRequest
+) -> list[Name]:
     """Arrays of columns whose rows are probabilities; one for the same columns.
 
-    Of these the one whose classes a label names, if any.
+    Of these the one whose classes a label names, if any. Columns that only their sum
+    brings together may be shares of something else.
     """
     by_members: dict[frozenset[str], Name] = {}
     for name in names:
+        is_by_sum = name.path == BY_SUM
+        if is_by_sum and not are_surely_scores(name.path, arrays, request):
+            continue
         if arrays.kind(name.path).kind in ("probs", "log_probs"):
             members = frozenset(arrays.columns[name.path].parts)
             if members not in by_members or arrays.has(name.path, "by_label"):

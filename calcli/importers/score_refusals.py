@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import CalcliError, DataError, NotToRead, UsageError
-from calcli.importers.array_names import LEFT_OVER, Name
+from calcli.importers.array_names import BY_SUM, LEFT_OVER, Name
 from calcli.importers.column_options import by_stem, some_of
 from calcli.importers.contradictions import (
     options_of_first_rank,
@@ -18,6 +18,7 @@ from calcli.importers.contradictions import (
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import have_box, says_correct
 from calcli.importers.source_arrays import Arrays
+from calcli.importers.sums_of_scores import rivals_of
 
 
 def refuse_lone_confidence(arrays: Arrays, request: ImportRequest, where: str) -> None:
@@ -87,6 +88,13 @@ def refuse_side_by_side(scores: Sequence[Name], where: str) -> None:
 
 def without_scores(arrays: Arrays, where: str) -> CalcliError:
     """Error about a source in which neither names nor values prove any scores."""
+    if BY_SUM in arrays.columns and rivals_of(BY_SUM, arrays):
+        return UsageError(
+            f"{where}: {arrays.columns[BY_SUM].shown} sum to 1 in every row, but"
+            f" {some_of(rivals_of(BY_SUM, arrays))} may be the score instead",
+            advice="name the right ones with --scores, and what they hold with --kind"
+            " logits|log_probs|probs",
+        )
     if LEFT_OVER not in arrays.columns or arrays.load(LEFT_OVER) is None:
         return DataError(
             f"{where}: holds no array named logits, log_probs or probs",

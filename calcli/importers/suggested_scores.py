@@ -3,16 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from calcli.importers.array_names import LEFT_OVER, outcomes_by_score
+from calcli.importers.array_names import BY_SUM, LEFT_OVER, outcomes_by_score
 from calcli.importers.column_looks import UnclearSource
 from calcli.importers.column_options import option_for
 from calcli.importers.evidence import PERCENTAGES, kind_of_scores
 from calcli.importers.labels import OPPOSITES, opposite_words
 from calcli.importers.looks import KIND_OF_LOOK, without_empty
-from calcli.importers.names import says_correct, sounds_sure
+from calcli.importers.names import may_be_scores, says_correct, sounds_sure
 from calcli.importers.score_search import proven_scores
 from calcli.importers.source_arrays import Arrays
 from calcli.importers.suggested_labels import labels_beside
+from calcli.importers.sums_of_scores import rivals_of
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ def suggest_scores(source: UnclearSource) -> SuggestedScores:
     """The likeliest scores of a source; no paths where nothing looks like any.
 
     A column with an outcome of its own (``risk``, ``risk_outcome``); else columns that
-    are named by the words of a label; else the arrays of the likeliest look, or instead
+    are named by the words of a label; else columns that sum to 1, or the one beside
+    them that is named as a score; else the arrays of the likeliest look, or instead
     of several the columns that are scores together.
     """
     pairs = outcomes_by_score(source.looks.paths)
@@ -42,6 +44,8 @@ def suggest_scores(source: UnclearSource) -> SuggestedScores:
     by_label = _columns_named_by_labels(source)
     if by_label is not None:
         return by_label
+    if BY_SUM in source.arrays.columns:
+        return _beside_columns_by_sum(source)
     likeliest = _of_likeliest_look(source)
     option = _option_of_opposites(likeliest.paths, source.arrays)
     if option is not None:
@@ -77,6 +81,20 @@ def _columns_named_by_labels(source: UnclearSource) -> SuggestedScores | None:
             looks.take_for("labels", labels)
             return suggested
     return None
+
+
+# ---- columns that sum to 1
+
+
+def _beside_columns_by_sum(source: UnclearSource) -> SuggestedScores:
+    """The one column beside them that is named as a score; else these columns."""
+    named = []
+    for path in rivals_of(BY_SUM, source.arrays):
+        if may_be_scores(source.arrays.name_of(path).core):
+            named.append(path)
+    if len(named) == 1:
+        return SuggestedScores(named, KIND_OF_LOOK.get(source.looks.at(named[0])))
+    return _together(list(source.arrays.columns[BY_SUM].parts), source.arrays)
 
 
 # ---- arrays that look like scores

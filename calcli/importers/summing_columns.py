@@ -41,16 +41,16 @@ def summing_columns(columns: Columns, names: Sequence[str]) -> list[str]:
             probabilities[name] = numbers
         elif (present <= SUM_TOLERANCE).all():
             from_logarithms[name] = np.exp(numbers)
-    found = _summing_among(columns, probabilities)
-    found += _summing_among(columns, from_logarithms)
-    return found[0] if len(found) == 1 else []
+    families = _summing_among(columns, probabilities)
+    families += _summing_among(columns, from_logarithms)
+    return families[0] if len(families) == 1 else []
 
 
 def _summing_among(
     columns: Columns, values: Mapping[str, FloatArray]
 ) -> list[list[str]]:
     """Columns side by side whose values sum to 1. values : of those that may do so."""
-    found = []
+    families = []
     for are_fractions, group in groupby(columns, values.__contains__):
         together = list(group)
         if not are_fractions or len(together) < 2:
@@ -60,8 +60,8 @@ def _summing_among(
         if len(numbers) < FEWEST_ROWS:
             continue
         for start, stop in _runs(numbers):
-            found.append(together[start:stop])
-    return found
+            families.append(together[start:stop])
+    return families
 
 
 def _numbers_of(column: Column) -> FloatArray | None:

@@ -101,6 +101,45 @@ def test_scores_of_two_models_are_asked_about(run):
     assert done.code in (2, 3), done.err
 
 
+# ---- shares of something else
+
+
+@pytest.mark.parametrize(
+    ("name", "scores"),
+    [
+        ("score", "score"),
+        ("p_hat", "share_old:share_young"),
+        ("model_a", "share_old:share_young"),
+    ],
+)
+@pytest.mark.parametrize("is_logit", [True, False])
+def test_two_shares_beside_a_score_are_asked_about(run, name, scores, is_logit):
+    """The label follows the shares as well: only the user knows which is the score."""
+    p, y = drawn(2)
+    share = np.clip(
+        0.35 + 0.3 * y + 0.1 * np.random.default_rng(1).normal(size=N), 0, 1
+    )
+    score = np.log(p[:, 1] / p[:, 0]) if is_logit else p[:, 1]
+    columns = {"share_old": 1 - share, "share_young": share, name: score, "label": y}
+    done = run("extract", table("scores.csv", columns), "-o", "scores.h5")
+    assert done.code == 2
+    command = done.err.partition("to try: ")[2].split()
+    assert command[command.index("--scores") + 1] == scores
+    assert run(*command[1:]).code == 0, done.err
+
+
+@pytest.mark.parametrize("are_logarithms", [True, False])
+def test_three_shares_that_no_label_follows_are_asked_about(run, are_logarithms):
+    p, _ = drawn(3)
+    risk, y = drawn(2, seed=4)
+    parts = np.log(p) if are_logarithms else p
+    columns = {"sand": parts[:, 0], "silt": parts[:, 1], "clay": parts[:, 2]}
+    columns |= {"risk": risk[:, 1], "label": y}
+    done = run("extract", table("scores.csv", columns), "-o", "scores.h5")
+    assert done.code == 2
+    assert "sand, silt, clay sum to 1 in every row, but risk may be" in done.err
+
+
 # ---- the largest of each row in a column of its own
 
 
@@ -125,7 +164,10 @@ def test_a_number_and_two_words_are_no_scores_beside_scores_of_classes(run):
     columns |= {f"prob_{name}": p[:, k] for k, name in enumerate("abc")}
     columns |= {"class": y.astype(float)}
     done = run("evaluate", table("scores.csv", columns))
-    assert "'site'" not in done.err.splitlines()[0], done.err
+    assert done.code != 0
+    command = done.err.partition("to try: ")[2].split()
+    assert run(*command[1:]).code == 0, done.err
+    assert_read(run, "scores.h5", p, y)
 
 
 # ---- labels
