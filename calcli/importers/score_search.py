@@ -136,7 +136,8 @@ def _with_columns_of_classes(score: Name, arrays: Arrays, where: str) -> Name:
     if arrays.columns[score.path].parts or not arrays.is_float(score.path):
         return score
     for name in arrays.names:
-        if name.role or not arrays.columns[name.path].parts:
+        parts = arrays.columns[name.path].parts
+        if name.role or not parts or score.path in parts:
             continue
         kind = _kind_with_largest(array, name.path, arrays)
         if kind is not None:
@@ -153,7 +154,8 @@ def _with_columns_of_classes(score: Name, arrays: Arrays, where: str) -> Name:
 def _kind_with_largest(column: Any, path: str, arrays: Arrays) -> ScoreKind | None:
     """Kind of an array of columns whose largest probability in every row is a column.
 
-    None if it is not.
+    None if it is not, and where the largest is in the same place in every row: that is
+    a copy of one of the columns.
     """
     if column.ndim != 1 or not (arrays.is_float(path) and arrays.is_wide(path)):
         return None
@@ -161,9 +163,11 @@ def _kind_with_largest(column: Any, path: str, arrays: Arrays) -> ScoreKind | No
     matrix = arrays.load(path)
     if kind is None or matrix.ndim != 2 or len(matrix) != len(column):
         return None
+    places: set[int] = set()
     for block, numbers in blocks_beside(matrix, column):
         probabilities = block if kind == "probs" else _probabilities(block)
         difference = np.abs(probabilities.max(axis=1) - numbers)
         if not (difference <= MOST_APART_IF_ROUNDED).all():
             return None
-    return kind
+        places.update(probabilities.argmax(axis=1).tolist())
+    return kind if len(places) > 1 else None

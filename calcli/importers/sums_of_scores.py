@@ -1,7 +1,7 @@
 """Whether columns that sum to 1 are scores of classes, or shares of something else.
 
-Shares of ages, or of sand and clay, sum to 1 as probabilities do. They are told apart by
-the label, and by the other columns, one of which may be the score.
+Shares of ages, or of sand and clay, sum to 1 as probabilities do. What they
+are is seen from the label, and from other columns, one of which may be the score.
 """
 
 import numpy as np

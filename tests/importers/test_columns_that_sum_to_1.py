@@ -156,6 +156,20 @@ def test_the_largest_probability_is_not_taken_for_all_scores(run, largest, kind)
     assert f"'{largest}' is the largest of each row" in err
 
 
+@pytest.mark.parametrize("pair", [("uncertainty",), ("share_a", "share_b")])
+def test_a_column_is_not_the_largest_of_itself_and_another(run, pair):
+    """``prob`` is never below 1/2; the others are 1 - prob, or prob once more."""
+    rng = np.random.default_rng(2)
+    prob = rng.uniform(0.75, 1, N)
+    columns = {"prob": prob, pair[0]: 1 - prob, "age": rng.integers(18, 90, N)}
+    if len(pair) == 2:
+        columns = {"prob": prob, pair[0]: 1 - prob, pair[1]: prob}
+    columns["label"] = (rng.random(N) < prob).astype(int)
+    done = run("extract", table("scores.csv", columns), "-o", "scores.h5")
+    assert done.code == 3
+    assert "is it the confidence of the prediction?" in done.err
+
+
 def test_a_number_and_two_words_are_no_scores_beside_scores_of_classes(run):
     """``u`` and ``site`` have nothing to do with each other, nor with the classes."""
     p, y = drawn(3)
