@@ -7,6 +7,7 @@ classes in the same order in every row.
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import chain
@@ -55,6 +56,9 @@ NUMBER_LISTS = ("scores", "confidences", "probabilities", "probs", "logprobs")
 
 LETTERS = frozenset(ascii_uppercase)
 """Names of options that answers are usually called by."""
+
+NEARLY_ALL = 0.98
+"""Share of rows with the largest score in one place from which they are sorted by it."""
 
 Rows = Sequence[Record]
 Distribution = dict[str, float]
@@ -304,28 +308,43 @@ def _name_places(
 ) -> None:
     """Replace labels that are places in the list of their row by options, in place.
 
-    They are where they agree with the largest score far more often than places in one
-    order of all rows do.
+    They are where they agree with the largest score far more often than places in any
+    one order of all rows do. ``--class-names`` tells the order instead.
     """
-    k = len(rows[0][key])
+    classes = list(rows[0][key])
+    if request.class_names:
+        return
+    likeliest = [max(row[key], key=row[key].get) for row in rows]
     for name in _label_keys(rows[0], request):
         labels = [row[name] for row in rows if type(row.get(name)) is int]
-        if len(labels) < len(rows) or min(labels) < 0 or max(labels) >= k:
+        if len(labels) < len(rows) or min(labels) < 0 or max(labels) >= len(classes):
             continue
-        n_by_place = 0
-        n_by_name = 0
-        in_order = sorted(rows[0][key], key=natural)
-        for row, label in zip(rows, labels, strict=True):
-            likeliest = max(row[key], key=row[key].get)
-            n_by_place += list(row[key])[label] == likeliest
-            n_by_name += in_order[label] == likeliest
-        # where rows are sorted by score, the place of the largest one is always 0
-        are_ranks = n_by_place == labels.count(0)
-        if are_ranks or n_by_place - n_by_name <= LIKELY * sqrt(n_by_place + n_by_name):
+        places = []
+        for row, option in zip(rows, likeliest, strict=True):
+            places.append(list(row[key]).index(option))
+        if max(Counter(places).values()) >= NEARLY_ALL * len(places):
+            continue  # rows are sorted by score: the label says whether it is right
+        n_by_place = np.count_nonzero(np.equal(places, labels))
+        n_by_name = _most_in_one_order(likeliest, labels, classes)
+        if n_by_place - n_by_name <= LIKELY * sqrt(n_by_place + n_by_name):
             continue
         for row, label in zip(rows, labels, strict=True):
             row[name] = list(row[key])[label]
         remark(f"{where}: {name!r} are places in {key!r} of the row, counted from 0")
+
+
+def _most_in_one_order(
+    options: Sequence[str], labels: Sequence[int], classes: Sequence[str]
+) -> int:
+    """Rows whose label is the place of their option: more than in any one order.
+
+    Every option has the place that most of its labels name; two may have the same.
+    """
+    n_of_pair = Counter(zip(options, labels, strict=True))
+    most = 0
+    for option in classes:
+        most += max(n_of_pair[option, place] for place in range(len(classes)))
+    return most
 
 
 def _spread_cells(

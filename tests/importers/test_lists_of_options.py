@@ -49,6 +49,40 @@ def test_labels_may_be_places_in_the_options_of_their_row(run, words):
     assert result["metrics"]["accuracy"]["value"] == right
 
 
+def sorted_by_score(p, y):
+    """Lists of options with the likeliest first in all rows but one."""
+    rows = []
+    for i in range(N):
+        order = np.argsort(-p[i])
+        if i == 0:
+            order = order[::-1]
+        pairs = [{"label": ["safe", "unsafe"][k], "score": p[i, k]} for k in order]
+        rows.append({"scores": pairs, "label": int(y[i])})
+    return lines(rows)
+
+
+@pytest.mark.parametrize("order", [("safe", "unsafe"), ("unsafe", "safe")])
+def test_the_named_order_of_classes_is_that_of_the_labels(run, order):
+    """Also where rows are sorted by score, and 0 is the first place of most."""
+    p, y = drawn(2)
+    named = y if order[0] == "safe" else 1 - y
+    name = sorted_by_score(p, named)
+    words = ("--class-names", ",".join(order), "-o", "scores.h5")
+    assert run("extract", name, *words).code == 0
+    done = run("evaluate", "scores.h5", "--json")
+    (result,) = json.loads(done.out)["results"]
+    assert result["metrics"]["accuracy"]["value"] == (p.argmax(axis=1) == y).mean()
+
+
+@pytest.mark.parametrize("is_swapped", [True, False])
+def test_rows_sorted_by_score_leave_the_order_of_classes_open(run, is_swapped):
+    p, y = drawn(2)
+    done = run("evaluate", sorted_by_score(p, 1 - y if is_swapped else y))
+    assert done.code == 3
+    assert "are numbers" in done.err
+    assert "--class-names safe,unsafe" in done.err
+
+
 def test_labels_of_unclear_order_are_asked_about(run):
     """Labels that follow neither the row's list nor the names in order."""
     p, _ = drawn(3)
