@@ -34,6 +34,9 @@ LIST_OF_NUMBERS = re.compile(r"[\[(]+\s*[-+]?\d*\.\d")
 
 Cells = Sequence[str]
 
+NAME_OF_CLASS = re.compile(r"-?[0-9]+(\.0)?")
+"""A number that may be the name of a class: 2, and 2.0, as pandas writes it."""
+
 
 @dataclass(frozen=True)
 class Opening:
@@ -124,9 +127,14 @@ def read_opening(path: Path) -> Opening:
 
 
 def _has_words_above_numbers(cells: Cells, below: Cells) -> bool:
-    """True for names of columns some of which are numbers: ``1.0,2.0,label``."""
+    """True for names of columns some of which are numbers: ``1.0,2.0,label``.
+
+    These are names of classes: whole numbers. Scores are a row of the table.
+    """
     numbers = list(filter(is_number, cells))
-    if len(cells) != len(below) or len(set(numbers)) < len(numbers):
+    if len(cells) != len(below) or len(set(map(float, numbers))) < len(numbers):
+        return False
+    if not all(map(NAME_OF_CLASS.fullmatch, numbers)):
         return False
     for cell, cell_below in zip(cells, below, strict=True):
         is_word = cell[:1].isalpha() and not is_blank(cell)

@@ -512,3 +512,15 @@ def test_no_inner_name_is_shown(tmp_path, out):
         "Read b.csv: 60 samples, 2 classes ('p' as probs, 'label')."
         in (bring(path, out)["notes"])
     )
+
+
+@pytest.mark.parametrize("first", ["a3f9", "img"])
+@pytest.mark.parametrize("scores", ["0.42,0.45,0.13", "1.0,0.0,0.0"])
+def test_the_first_row_of_a_table_without_a_header_is_no_header(
+    tmp_path, first, scores
+):
+    """An id in words above numbers: 1204 is in hexadecimal digits, too."""
+    rows = f"{first},{scores},0\n1204,0.66,0.2,0.14,2\n957b,0.2,0.05,0.75,2\n"
+    asked = {"scores": ("1:3",), "labels": ("4",), "kind": "probs"}
+    _, labels, *_ = table(tmp_path, rows, **asked)[""]
+    assert labels == [0, 2, 2]
