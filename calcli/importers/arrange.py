@@ -60,14 +60,23 @@ def _with_arrays(table: Table, request: ImportRequest) -> Table:
 
 
 def _with_names_of_rows(table: Table, request: ImportRequest) -> Table:
-    """The table, with ids, groups and units as names."""
+    """The table, with ids, groups and units as names.
+
+    ``--drop-missing`` says that NA is a missing value.
+    """
+    if request.drop_missing:
+        return table
     columns = dict(table.columns)
     by_name = set(ROLES_OF_NAMES) - request.named.keys()
     named = set(chain.from_iterable(request.named.values()))
     for path, column in table.columns.items():
         name = parse_name(path)
-        if name.role in by_name or not named.isdisjoint({path, name.core}):
-            columns[path] = with_names_like_blanks(column)
+        is_named = not named.isdisjoint({path, name.core})
+        if name.role not in by_name and not is_named:
+            continue
+        is_named_as_ids = not {path, name.core}.isdisjoint(request.named.get("ids", ()))
+        are_ids = is_named_as_ids or (not is_named and name.role == "ids")
+        columns[path] = with_names_like_blanks(column, may_repeat=not are_ids)
     return replace(table, columns=columns)
 
 

@@ -59,7 +59,7 @@ def without_missing(
     if is_left_out.all():
         raise DataError(f"{where}: every row lacks {what}, nothing is left")
     n_missing, n_zero = int(is_missing.sum()), int(is_zero.sum())
-    if n_missing or not n_zero:
+    if n_missing:
         remark(f"{where}: {n_missing} of {n} rows left out: they lack {what}")
     if n_zero:
         remark(
@@ -164,10 +164,12 @@ def _without_missing_positions(
             f"{where}: every position lacks a score or a label, nothing is left"
         )
     total = sum(map(len, masks))
-    remark(
-        f"{where}: {total - sum(n_kept)} of {total} positions left out: they lack a"
-        " score or a label"
-    )
+    n_left_out = total - sum(n_kept)
+    if n_left_out:
+        remark(
+            f"{where}: {n_left_out} of {total} positions left out: they lack a score or a"
+            " label"
+        )
     made = _with_rows(columns, kept, len(masks))
     for path, array in zip(loaded, arrays, strict=True):
         made[path] = columns[path].having(_part(array, kept, masks))

@@ -1,6 +1,7 @@
 """Cells of text: numbers, words, missing values, percentages and printed lists."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
@@ -104,17 +105,22 @@ NAMES_LIKE_BLANKS = frozenset({"NA", "N/A", "n/a", "None"})
 """Texts of missing values that are names too: Namibia, not applicable, no treatment."""
 
 
-def with_names_like_blanks(column: Column) -> Column:
+def with_names_like_blanks(column: Column, *, may_repeat: bool) -> Column:
     """A column of names in which NA and the like are names, as the others are words.
 
-    Any other column unchanged: among numbers NA is a missing value.
+    Any other column unchanged: among numbers NA is a missing value. may_repeat : false
+    for ids, of which those that several rows have are missing.
     """
     if column.cells != "text" or column.written is None:
         return column
     texts = map(str.strip, map(str, column.get().tolist()))
-    blank_names = set()
+    n_of_name: Counter[str] = Counter()
     for text, cell in zip(texts, column.written(), strict=True):
         if cell is None and text in NAMES_LIKE_BLANKS:
+            n_of_name[text] += 1
+    blank_names = set()
+    for text, n_rows in n_of_name.items():
+        if may_repeat or n_rows == 1:
             blank_names.add(text)
     if not blank_names:
         return column

@@ -392,3 +392,31 @@ def test_bundles_with_groups_of_two_types_are_one_data_set(run):
     assert done.code == 0, done.err
     groups = json.loads(done.out)["results"][0]["per_group"]
     assert {line["group"]: line["n"] for line in groups} == {"0": 30, "1": 60, "x": 30}
+
+
+@pytest.mark.parametrize("role", ["unit", "group", "ids"])
+def test_drop_missing_says_that_na_is_a_missing_value(role, run, tmp_path):
+    cells = ["NA" if i == 5 else f"w{i}" for i in range(N)]
+    write(tmp_path / "a.csv", {role: cells})
+    done = run("extract", "a.csv", "--drop-missing", "-o", "a.h5")
+    assert done.code == 0, done.err
+    assert f"1 of {N} rows left out" in done.err
+    assert "is a name" not in done.err
+
+
+def test_na_as_the_id_of_several_rows_is_missing(run, tmp_path):
+    cells = ["NA" if i in (5, 6) else f"w{i}" for i in range(N)]
+    write(tmp_path / "a.csv", {"ids": cells})
+    done = run("extract", "a.csv", "-o", "a.h5")
+    assert done.code == 3
+    assert "--unit ids" not in done.err
+    command = done.err.partition("to try: ")[2].split()
+    assert "--drop-missing" in command
+    assert run(*command[1:]).code == 0
+
+
+def test_no_rows_left_out_are_not_counted(run, tmp_path):
+    write(tmp_path / "a.csv", {"ids": [f"w{i}" for i in range(N)]})
+    done = run("extract", "a.csv", "--drop-missing", "-o", "a.h5")
+    assert done.code == 0, done.err
+    assert "left out" not in done.err
