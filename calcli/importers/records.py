@@ -58,7 +58,7 @@ LETTERS = frozenset(ascii_uppercase)
 """Names of options that answers are usually called by."""
 
 NEARLY_ALL = 0.98
-"""Share of rows with the largest score in one place from which they are sorted by it."""
+"""Proportion of rows with the largest score in one place from which they are sorted."""
 
 Rows = Sequence[Record]
 Distribution = dict[str, float]
