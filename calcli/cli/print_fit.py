@@ -73,7 +73,8 @@ def warn_of_fit(
         console.warn(warning)
     n_more = len(warnings) - len(shown)
     if n_more:
-        console.say(f"{n_more} more {noun(n_more, 'warning')} of the fit with --full")
+        more = f"{n_more} more" if shown else str(n_more)
+        console.say(f"{more} {noun(n_more, 'warning')} of the fit with --full")
 
 
 def _print_metrics(artifact: Artifact, console: Console) -> None:

@@ -181,8 +181,6 @@ def run(args: RunArgs) -> int:
             text = dumps(fitted.artifact)
             artifact = loads(text, str(outputs.calibrator))
             command.say(fitted_sentence(artifact))
-            most = None if args.full else MOST_WARNINGS
-            warn_of_fit(artifact.fit.warnings, command, most)
             job = _job(args, command, artifact, outputs)
             if test is None:
                 model, results = _judge_by_cross_fitting(
@@ -192,6 +190,7 @@ def run(args: RunArgs) -> int:
             bundles = expand(test, args.where, args.ignored)
             model, results = evaluated_model(job, bundles, by_few_groups=True)
             command.say_read_name(model.name, model.n, model.k)
+        _say_warnings(args, artifact, results, command)
         evaluation = job.evaluation([results], [])
         page = report_page(
             [model],
@@ -201,6 +200,25 @@ def run(args: RunArgs) -> int:
     outputs.write(text, page, force=args.force)
     _print(args, command, job.plan, evaluation, outputs)
     return command.code
+
+
+def _say_warnings(
+    args: RunArgs,
+    artifact: Artifact,
+    results: Sequence[Result],
+    command: CommandContext,
+) -> None:
+    """Print warnings of the fit, none where the headline doubts the labels.
+
+    They say the same of the same labels then.
+    """
+    most: int | None = MOST_WARNINGS
+    for result in results:
+        if result.report is not None and result.report.kind == "check_labels":
+            most = 0
+    if args.full:
+        most = None
+    warn_of_fit(artifact.fit.warnings, command, most)
 
 
 def _run_log(args: RunArgs) -> int:
