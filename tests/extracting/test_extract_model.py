@@ -537,7 +537,7 @@ def test_labels_that_a_file_of_their_own_lacks_are_asked_for_by_their_option(fol
     np.savez(folder / "two.npz", a=np.arange(N), b=np.arange(N))
     with pytest.raises(
         DataError,
-        match=r"holds no array named labels, .*; name the labels with --labels FILE:NAME",
+        match=r"holds no array named label, labels, .*; name the labels with --labels FILE:NAME",
     ):
         run(folder, labels="two.npz")
 

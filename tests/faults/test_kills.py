@@ -105,7 +105,7 @@ def test_workers_of_compare_do_not_outlive_it(desk, tmp_path):
         "-m",
         "platt,hb",
         "--folds",
-        "1000",
+        "500",
         "--workers",
         "2",
         "-q",
