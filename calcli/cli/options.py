@@ -198,7 +198,6 @@ class Columns:
             rich_help_panel="Columns",
         ),
     ] = None
-
     sample_weight: Annotated[
         str | None,
         typer.Option(

@@ -74,8 +74,8 @@ class LogPlan:
 
     is_merged : names beside answers are texts of their own, no names of questions.
     types : of the questions, in the order of the log. labels : of the questions that
-    have any. possible_label : where none has any, a field named like predictions that
-    may hold them. id_field : None for the number of the record. groups : fields of few
+    have any. possible_label : where none has any, the only field whose values may
+    be labels. id_field : None for the number of the record. groups : fields of few
     values. n_records : of the log. models : number of records of each.
     """
 

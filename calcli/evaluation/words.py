@@ -176,31 +176,16 @@ def _risk_words(kind: str, facts: Facts) -> str:
         return f"{kind}: risks {spread}, right on average {means}"
     level = "too high" if bias > 0.0 else "too low"
     gap = abs(one.gap.value)
-    means = f"({_predicted_and_observed(facts, gap)})"
-    if one.observed < RARE_EVENTS and one.predicted > 0.0:
-        return _rare_risk_words(kind, facts, spread, level)
+    means = _predicted_and_observed(facts, gap)
     size = f"{100.0 * gap:.{decimals_for(gap)}f} points {level}"
+    details = means
+    if one.observed < RARE_EVENTS and one.predicted > 0.0:
+        # in points a difference would look small
+        size = level
+        details = f"O:E {one.observed / one.predicted:.2f}; {means}"
     if not spread:
-        return f"{kind}: risks {size} {means}"
-    words = f"{kind}: risks {spread}, {size} {means}"
-    if len(words) > LONGEST:
-        return f"{kind}: risks {spread} and {level} {means}"
-    return words
-
-
-def _rare_risk_words(kind: str, facts: Facts, spread: str, level: str) -> str:
-    """How the risks of a rare class are wrong.
-
-    Differences in points would look small, so that the size is observed over expected.
-    """
-    one = facts.class_one
-    assert one is not None
-    means = _predicted_and_observed(facts, abs(one.gap.value))
-    ratio = one.observed / one.predicted
-    size = f"{level} (O:E {ratio:.2f}; {means})"
-    if not spread:
-        return f"{kind}: risks {size}"
-    words = f"{kind}: risks {spread}, {size}"
+        return f"{kind}: risks {size} ({details})"
+    words = f"{kind}: risks {spread}, {size} ({details})"
     if len(words) > LONGEST:
         return f"{kind}: risks {spread} and {level} ({means})"
     return words

@@ -124,7 +124,10 @@ def _with_families_of_labels(
 def _family_by_sum(
     columns: Columns, rest: Sequence[str], families: Sequence[Family]
 ) -> list[Family]:
-    """The family of columns that sum to 1, unless it is one of these, or all the rest."""
+    """The family of columns that sum to 1, unless it is one of these, or all the rest.
+
+    All the rest is an array by itself, but where another family is a part of it.
+    """
     if any(set(family.columns) == set(rest) for family in families):
         return []
     by_sum = summing_columns(columns, rest)

@@ -287,7 +287,7 @@ def _order_cells(
         return
     classes = set(chain(*orders))
     if all(len(order) == len(classes) for order in orders):
-        _name_places(rows, key, request, where)
+        _name_labels_that_are_places(rows, key, request, where)
         names = class_order(classes, rows, request, f"{where}: {key!r}")
         for row in rows:
             row[key] = picked(row[key], names)
@@ -303,7 +303,7 @@ def _order_cells(
         row["class_name"] = list(cell)
 
 
-def _name_places(
+def _name_labels_that_are_places(
     rows: list[dict[str, Any]], key: str, request: ImportRequest, where: str
 ) -> None:
     """Replace labels that are places in the list of their row by options, in place.
