@@ -1,8 +1,9 @@
 """Findings: what a verdict has to say beside its headline, the most important first.
 
-Each finding is one function of the facts and the verdict, and returns the numbers to
-say or None. ``FINDERS`` is their list, in the order of what they cost the reader;
-``words`` has a sentence for each kind.
+Each finding is one function of the facts and the verdict, marked ``finder``, and
+returns the numbers to say or None. The functions stand in the order of what they cost
+the reader, most first, and findings have that order; ``words`` has a sentence for each
+kind.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,12 +40,21 @@ class Finding:
 
 Finder = Callable[[Facts, Verdict], Finding | None]
 
+FINDERS: list[Finder] = []
+"""Functions marked ``finder``, in the order in which they stand below."""
+
+
+def finder(function: Finder) -> Finder:
+    """Add a function to those that look for findings."""
+    FINDERS.append(function)
+    return function
+
 
 def find(facts: Facts, verdict: Verdict) -> list[Finding]:
     """All findings on one set of rows, the most important first."""
     findings = []
-    for finder in FINDERS:
-        finding = finder(facts, verdict)
+    for find_one in FINDERS:
+        finding = find_one(facts, verdict)
         if finding is not None:
             findings.append(finding)
     return findings
@@ -75,6 +85,7 @@ DOUBTS = ("labels", "too_good", "data")
 # ---- doubts about the data
 
 
+@finder
 def doubtful_labels(facts: Facts, verdict: Verdict) -> Finding | None:
     """Labels that may not belong to the scores; where this is the verdict, its reason."""
     if not facts.doubts:
@@ -82,6 +93,7 @@ def doubtful_labels(facts: Facts, verdict: Verdict) -> Finding | None:
     return Finding("labels", {"words": facts.doubts[0]})
 
 
+@finder
 def too_good(facts: Facts, verdict: Verdict) -> Finding | None:
     """Scores that fit these rows better than calibrated scores would."""
     if not facts.too_good:
@@ -89,6 +101,7 @@ def too_good(facts: Facts, verdict: Verdict) -> Finding | None:
     return Finding("too_good")
 
 
+@finder
 def lacking_classes(facts: Facts, verdict: Verdict) -> Finding | None:
     """Classes that the scores expect and the samples lack."""
     classes = facts.classes
@@ -106,6 +119,7 @@ def lacking_classes(facts: Facts, verdict: Verdict) -> Finding | None:
     )
 
 
+@finder
 def sampled_by_class(facts: Facts, verdict: Verdict) -> Finding | None:
     """Risks that are all too high, or too low, by one factor of the odds.
 
@@ -131,6 +145,7 @@ def _odds_ratio(a: float, b: float) -> float:
     return high / (1.0 - high) / (low / (1.0 - low))
 
 
+@finder
 def few_events(facts: Facts, verdict: Verdict) -> Finding | None:
     """Few samples of the rarer class of two, on which every fit would rest."""
     data = facts.data
@@ -145,6 +160,7 @@ def few_events(facts: Facts, verdict: Verdict) -> Finding | None:
 # ---- where the scores are wrong
 
 
+@finder
 def miscalibrated_groups(facts: Facts, verdict: Verdict) -> Finding | None:
     """Groups of rows with a significant gap."""
     groups = verdict.groups
@@ -165,6 +181,7 @@ def miscalibrated_groups(facts: Facts, verdict: Verdict) -> Finding | None:
     )
 
 
+@finder
 def miscalibrated_classes(facts: Facts, verdict: Verdict) -> Finding | None:
     """Classes whose mean probability differs significantly from their frequency."""
     classes = verdict.classes
@@ -184,6 +201,7 @@ def miscalibrated_classes(facts: Facts, verdict: Verdict) -> Finding | None:
     )
 
 
+@finder
 def worst_range(facts: Facts, verdict: Verdict) -> Finding | None:
     """The bin that miscalibration shows in most."""
     bin_ = facts.class_one_bin
@@ -227,6 +245,7 @@ def _range_finding(bin_: ConfidenceBin, of_positive: bool) -> Finding:
     )
 
 
+@finder
 def significant_errors(facts: Facts, verdict: Verdict) -> Finding | None:
     """Calibration errors that are significant where the joint test finds nothing."""
     if "errors" not in verdict.significant or "confidence" in verdict.significant:
@@ -238,6 +257,7 @@ def significant_errors(facts: Facts, verdict: Verdict) -> Finding | None:
 # ---- what recalibration could do, and what the fit left
 
 
+@finder
 def possible_gain(facts: Facts, verdict: Verdict) -> Finding | None:
     """Loss that recalibration could remove, by cross-validation on these rows."""
     decomposition = facts.decomposition
@@ -255,6 +275,7 @@ def possible_gain(facts: Facts, verdict: Verdict) -> Finding | None:
     )
 
 
+@finder
 def left_by_the_fit(facts: Facts, verdict: Verdict) -> Finding | None:
     """What a fit to so many samples leaves, where only the exact test finds it.
 
@@ -309,19 +330,3 @@ def effect_finding(
             "accuracy": None if accuracy is None else accuracy.value,
         },
     )
-
-
-FINDERS: tuple[Finder, ...] = (
-    doubtful_labels,
-    too_good,
-    lacking_classes,
-    sampled_by_class,
-    few_events,
-    miscalibrated_groups,
-    miscalibrated_classes,
-    worst_range,
-    significant_errors,
-    possible_gain,
-    left_by_the_fit,
-)
-"""Finders of findings, by what these cost the reader, most first."""

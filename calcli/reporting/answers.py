@@ -36,8 +36,13 @@ MOST_WORDS = 25
 TINY_GAP = 0.01
 """Overconfidence below which a significant gap matters for few uses."""
 
-PLACES = ("groups", "classes", "range", "errors")
-"""Kinds of findings that say where scores are wrong."""
+PLACES = {
+    "groups": "groups",
+    "classes": "single classes",
+    "range": "ranges of confidence",
+    "errors": "single confidences",
+}
+"""Kinds of findings that say where scores are wrong, and what their places are called."""
 
 
 @dataclass(frozen=True)
@@ -232,25 +237,21 @@ def _parts_words(facts: Facts) -> str:
 
 
 def _place_answer(places: Sequence[Finding]) -> Answer:
-    """The line of the first place, and how many others there are."""
-    head, _, rest = typeset(finding_line(places[0])).partition(": ")
-    lead = f"{head[:1].upper()}{head[1:]}:"
-    text = f"{rest.rstrip('.')}."
+    """The line of the first place, and which other kinds of places there are."""
+    line = typeset(finding_line(places[0]))
+    head, colon, rest = line.partition(": ")
+    lead = sentence(line)
+    text = ""
+    if colon:
+        lead = f"{head[:1].upper()}{head[1:]}:"
+        text = f"{rest.rstrip('.')}."
     others = [finding.kind for finding in places[1:]]
     if others:
-        names = " and ".join(_PLACE_NAMES[kind] for kind in others)
-        longer = f"{text} Also {names}."
+        names = " and ".join(PLACES[kind] for kind in others)
+        longer = f"{text} Also {names}.".lstrip()
         if len(f"{lead} {longer}".split()) <= MOST_WORDS:
             text = longer
     return Answer(lead, text)
-
-
-_PLACE_NAMES = {
-    "groups": "groups",
-    "classes": "single classes",
-    "range": "ranges of confidence",
-    "errors": "single confidences",
-}
 
 
 # ---- what to do?

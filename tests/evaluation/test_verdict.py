@@ -2,6 +2,7 @@
 
 import json
 import re
+from inspect import getmembers, isfunction, signature
 from math import comb
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from run_calcli import runner
 from scipy.stats import norm
 
 import calcli
+from calcli.evaluation import findings as findings_module
 from calcli.evaluation.cross_validation import decomposed_loss
 from calcli.evaluation.facts import FitSize, LossDecomposition, LossPart
-from calcli.evaluation.findings import find
+from calcli.evaluation.findings import FINDERS, find
 from calcli.evaluation.groups import gaps_of_groups
 from calcli.evaluation.levels import LEVEL, TEST_LEVELS
 from calcli.evaluation.measure_facts import measure_facts, summarise_data
@@ -347,3 +349,10 @@ def test_every_kind_of_finding_has_its_sentence_and_every_sentence_its_finding()
     for path in Path(calcli.__file__).parent.joinpath("evaluation").glob("*.py"):
         made |= set(re.findall(r'\bFinding\(\s*"(\w+)"', path.read_text("utf-8")))
     assert made == set(_LINES)
+
+
+def test_every_function_that_looks_for_a_finding_is_asked():
+    """One without ``@finder`` would never be heard."""
+    for name, function in getmembers(findings_module, isfunction):
+        if list(signature(function).parameters) == ["facts", "verdict"]:
+            assert function in FINDERS or function is find, name

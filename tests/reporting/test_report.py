@@ -31,9 +31,11 @@ from calcli.metrics.context import MetricContext
 from calcli.metrics.settings import MetricSettings
 from calcli.reporting.answers import (
     MOST_WORDS,
+    PLACES,
     Answer,
     answers_on,
     headline_of_several,
+    where,
 )
 from calcli.reporting.figures.svg import element, line_class
 from calcli.reporting.gather import Part, gather, thresholds_of
@@ -443,6 +445,15 @@ def test_all_findings_are_on_the_page():
         assert " ".join(shown.split()) in text, message
     assert "Doubt. ts: 1 200 ids repeat" in text
     assert {"labels", "data"} <= set(DOUBTS)
+
+
+def test_a_place_whose_line_has_no_colon_is_a_whole_sentence(monkeypatch):
+    monkeypatch.setitem(PLACES, "data", "samples")
+    z, y = truth(2000, 4, temperature=2.0)
+    version = model_of(z, y)[0].versions[0]
+    report = version.report.with_caveats(["all errors are of one class"])
+    assert where(report).lead == "All errors are of one class."
+    assert where(report).rest.startswith("Also ")
 
 
 @pytest.mark.parametrize("k", [2, 3])
