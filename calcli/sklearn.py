@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.api import fit
-from calcli.errors import CalcliError
+from calcli.api.tables import check_index, in_order_of
+from calcli.errors import CalcliError, DataError
 from calcli.numerics import AnyArray
 from calcli.optional_packages import optional_import
 
@@ -72,6 +73,10 @@ class ScoreCalibrator(
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to scores X (n, k) and the labels y (n,) of the same rows."""
+        try:
+            check_index(X=X, y=y, sample_weight=sample_weight)
+        except DataError as problem:
+            raise ValueError(str(problem)) from problem
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         self.classes_ = unique_labels(y)
@@ -108,10 +113,11 @@ class ScoreCalibrator(
         """Raise ValueError for columns that are named by the classes, not in order."""
         columns = [str(name) for name in getattr(self, "feature_names_in_", ())]
         classes = [str(name) for name in self.classes_]
-        if columns != classes and sorted(columns) == sorted(classes):
+        in_order = in_order_of(classes, columns)
+        if in_order is not None and in_order != columns:
             raise ValueError(
                 f"X has the columns {columns}, expected the classes in sorted order:"
-                f" X[{classes}]"
+                f" X[{in_order}]"
             )
 
     def predict_proba(self, X: Any) -> Any:

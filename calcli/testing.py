@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from calcli.api import Evaluation, FittedCalibrator, Scores, evaluate
+from calcli.errors import UsageError
+from calcli.evaluation.verdict_limits import FailOn
 
 __all__ = ["assert_calibrated"]
 
@@ -17,7 +19,7 @@ def assert_calibrated(
     calibrator: FittedCalibrator | None = None,
     kind: str | None = None,
     *,
-    fail_on: Sequence[str] = FAILING,
+    fail_on: str | Sequence[str] = FAILING,
     **settings: Any,
 ) -> Evaluation:
     """Assert that scores are calibrated, as far as these samples can tell.
@@ -34,10 +36,16 @@ def assert_calibrated(
     >>> assert_calibrated(probs, labels).results[0].report.verdict.kind
     'calibrated'
     """
+    if settings.get("metrics") is not None:
+        raise UsageError(
+            "metrics: they come without a verdict to assert; leave them out"
+        )
+    words = fail_on if isinstance(fail_on, str) else ",".join(fail_on)
+    failing = FailOn.parse(words or None)
     calibrators = () if calibrator is None else (calibrator,)
     evaluation = evaluate(scores, labels, calibrators, kind, **settings)
     judged = evaluation.results[-1].report
     assert judged is not None
-    if judged.verdict.kind in fail_on:
+    if judged.verdict.kind in failing.kinds:
         raise AssertionError("\n  ".join([judged.headline, *judged.lines]))
     return evaluation

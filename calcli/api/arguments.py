@@ -11,27 +11,33 @@ from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
+from calcli.api.tables import (
+    FITTED_TO,
+    check_index,
+    name_of_column,
+    named_by_columns,
+    refuse_extra_columns,
+    refuse_other_columns,
+)
 from calcli.block import Codes
 from calcli.errors import DataError, UsageError
 from calcli.fitting.compatibility import check_fits
-from calcli.importers.column_options import some_of
 from calcli.importers.evidence import kind_of_scores
 from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import expand, open_data, open_rows
 from calcli.importers.remarks import remarks
-from calcli.importers.spellings import class_of_each_word
 from calcli.io.artifact import Artifact
 from calcli.io.cells import sortable
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout
-from calcli.io.memory import as_array, as_names, bundle_in_memory, plain_array
+from calcli.io.memory import as_names, bundle_in_memory, plain_array
 from calcli.io.validate import (
     check_confidences,
     check_scores,
     check_shape,
     score_kind,
 )
-from calcli.items import are_all, counts_up
+from calcli.items import are_all
 from calcli.numerics import AnyArray
 from calcli.registry import held_to
 from calcli.rows import SCORE_KINDS, ArrayRows, Rows, ScoreKind
@@ -150,14 +156,21 @@ def open_scores(
         with open_data(names, prefer=prefer, layout=layout, tell=LOG.info) as rows:
             yield rows
         return
-    if class_names is None:
-        class_names, labels = _named_by_columns(scores, labels)
-    scores = plain_array(scores, "scores")
+    warn_all(check_index(scores=scores, labels=labels, weights=weights, units=units))
+    refuse_other_columns(scores, class_names, "class_names are")
+    positive = name_of_column(scores)
+    if kind != "confidence":
+        class_names, labels = named_by_columns(scores, labels, class_names)
+    table, scores = scores, plain_array(scores, "scores")
+    if kind is None:
+        refuse_extra_columns(table, scores)
     score_type = _kind_of(scores, kind)
     if labels is not None and score_type != "confidence":
         with remarks() as message:
-            labels, words = labels_in_memory(labels, scores.shape, class_names)
-        class_names = class_names or words
+            labels, words = labels_in_memory(
+                labels, scores.shape, class_names, positive
+            )
+        class_names = words or class_names
         warn_all(message)
     with bundle_in_memory(
         scores,
@@ -209,7 +222,8 @@ def open_held_out(
     the end, to append to.
     """
     for artifact in artifacts:
-        refuse_other_columns(scores, artifact.class_names)
+        refuse_other_columns(scores, artifact.class_names, FITTED_TO)
+    check_index(scores=scores, labels=labels, groups=groups)
     with open_scores(scores, labels, kind, prefer=("test",), **about) as rows:
         attach_groups(rows, groups, artifacts)
         notes: list[str] = []
@@ -217,57 +231,6 @@ def open_held_out(
             notes += check_fits(artifact, artifact.method, rows, again=again)
         yield rows, notes
         warn_all(notes)
-
-
-def is_data_frame(scores: Any) -> bool:
-    """True for a DataFrame of pandas, which need not be installed."""
-    return type(scores).__name__ == "DataFrame" and hasattr(scores, "iloc")
-
-
-def column_names(scores: Any) -> list[str] | None:
-    """Names of the columns of a DataFrame of pandas or polars; None of anything else."""
-    if type(scores).__name__ != "DataFrame" or not hasattr(scores, "columns"):
-        return None
-    return list(map(str, scores.columns))
-
-
-def _named_by_columns(scores: Any, labels: Any) -> tuple[list[str] | None, Any]:
-    """Class names and labels where all labels are names of columns of a DataFrame.
-
-    They are compared by value, so that 1, 1.0 and True name the same column, and become
-    words, unless the columns count the classes from 0. Else no names, and the labels as
-    they are.
-    """
-    names = column_names(scores)
-    if names is None or labels is None or counts_up(names):
-        return None, labels
-    values = as_array(labels, "labels")
-    if values.ndim != 1 or values.dtype.kind not in "OUSiufb":
-        return None, labels
-    if values.dtype.kind == "S":
-        values = as_names(values, "labels", "label")
-    words = list(map(str, values.tolist()))
-    distinct = list(dict.fromkeys(words))
-    columns = class_of_each_word(distinct, names)
-    if (columns < 0).any():
-        return None, labels
-    name_of = {}
-    for word, column in zip(distinct, columns.tolist(), strict=True):
-        name_of[word] = names[column]
-    return names, np.array([name_of[word] for word in words], dtype="U")
-
-
-def refuse_other_columns(scores: Any, class_names: Sequence[str] | None) -> None:
-    """Raise DataError for a DataFrame with the columns of the fit in another order."""
-    names = column_names(scores)
-    if names is None or class_names is None or names == list(class_names):
-        return
-    if sorted(names) == sorted(class_names):
-        raise DataError(
-            f"scores: have the columns {some_of(names)}, the calibrator was fitted to"
-            f" {some_of(class_names)}, in this order; reorder them:"
-            f" scores[{list(class_names)}]"
-        )
 
 
 # ---- groups

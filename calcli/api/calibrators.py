@@ -15,13 +15,17 @@ from calcli.api.arguments import (
     attach_groups,
     check_free,
     checked,
-    is_data_frame,
     open_scores,
     open_unlabelled,
     path_of,
     plain,
-    refuse_other_columns,
     warn_all,
+)
+from calcli.api.tables import (
+    FITTED_TO,
+    check_index,
+    is_data_frame,
+    refuse_other_columns,
 )
 from calcli.calibrator import Calibrator, Context
 from calcli.errors import DataError, UsageError
@@ -70,8 +74,9 @@ def fit(
     scores : (n, k) array or tensor, (n,) for a binary model's score of class 1, or the
     path of a bundle (or several, taken together), whose labels, weights and kind are
     then its own. labels : (n,) integers in 0..k-1; also words (of ``class_names``, or
-    two; or names of the columns of a DataFrame), bool or -1 and +1, where a warning
-    says what was read as class 1. method : a
+    two; or names of the columns of a DataFrame or an Arrow table), bool, one-hot rows,
+    or -1 and +1, where a warning says what was read as class 1. Columns and indexes
+    whose names contradict the order in which they come are refused. method : a
     name of ``calcli methods``, or a composition such as ``ts+hb``; left out, ``auto``,
     which weighs the best few by cross-validation (by group ``ts``, of confidences
     ``platt``). kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1);
@@ -101,6 +106,7 @@ def fit(
         raise UsageError(f"method: is {method!r}, expected a name, such as 'auto'")
     seed = checked(MetricSettings, {"seed": seed}).seed
     more = {"weights": weights, "units": units, "class_names": class_names}
+    check_index(scores=scores, labels=labels, groups=groups)
     with open_scores(scores, labels, kind, prefer=("cal", "val"), **more) as rows:
         if groups is not None and method == DEFAULT_METHOD:
             method = default_method(rows, by=True)
@@ -208,7 +214,8 @@ class FittedCalibrator:
         self, scores: Scores, kind: str | None, groups: Any
     ) -> tuple[FloatArray, IntArray]:
         """Calibrated probabilities (n, k), or (n, 2) of confidences; predictions (n,)."""
-        refuse_other_columns(scores, self._artifact.class_names)
+        refuse_other_columns(scores, self._artifact.class_names, FITTED_TO)
+        check_index(scores=scores, groups=groups)
         with open_unlabelled(scores, kind or self.kind) as rows:
             attach_groups(rows, groups, [self._artifact])
             warn_all(doubts(rows))

@@ -18,6 +18,7 @@ from calcli.api.arguments import (
     path_of,
 )
 from calcli.api.calibrators import FittedCalibrator, artifacts_of
+from calcli.api.tables import check_index
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.caveats import TriedArtifact, with_caveats
 from calcli.evaluation.evaluate_bundle import Assessed, assess
@@ -207,6 +208,7 @@ def _opened(
     **about: Any,
 ) -> Iterator[_Trial]:
     """Open rows to evaluate the calibrators on."""
+    check_index(scores=scores, labels=labels, groups=groups)
     if groups is not None:
         groups = as_names(groups, "groups", "group")  # a generator gives them once
     with open_held_out(scores, labels, kind, artifacts, groups, **about) as (

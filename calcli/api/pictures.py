@@ -82,6 +82,11 @@ def diagram(
     >>> picture.to_dict()["style"]
     'corp'
     """
+    if ax is not None and getattr(ax, "name", None) != "rectilinear":
+        raise UsageError(
+            f"ax: is of type {type(ax).__name__}, expected flat axes of matplotlib, as"
+            " plt.subplots() gives them"
+        )
     artifacts = artifacts_of(calibrators)
     figure_class = find_style(style)
     if figure_class.needs_scores:

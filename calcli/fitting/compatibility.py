@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from calcli.calibrator import Calibrator
 from calcli.errors import DataError
+from calcli.importers.common_text import differing_parts
 from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import check_chain, check_upstream
@@ -121,7 +122,8 @@ def check_names(class_names: list[str] | None, where: str, rows: DataSet) -> lis
     """Refuse rows whose classes are in another order than those of the fit.
 
     Returns a warning where names differ. Names are compared without case and outer
-    spaces. class_names, where : of the fit. Raises DataError.
+    spaces, and without text that all names of a list have in common (``p_cat``).
+    class_names, where : of the fit. Raises DataError.
     """
     names_of_fit = class_names or []
     names_of_rows = rows.class_names or []
@@ -152,8 +154,7 @@ def moved_class(first: Sequence[str], names: Sequence[str]) -> tuple[int, int] |
 
     Names are compared as ``check_names`` does.
     """
-    words_of_first = _class_words(first)
-    words = _class_words(names)
+    words_of_first, words = comparable_names(first, names)
     for c in _differing_classes(first, names):
         if words_of_first.count(words[c]) == words.count(words[c]) == 1:
             return c, words_of_first.index(words[c])
@@ -161,14 +162,28 @@ def moved_class(first: Sequence[str], names: Sequence[str]) -> tuple[int, int] |
 
 
 def _differing_classes(first: Sequence[str], names: Sequence[str]) -> list[int]:
-    """Classes whose names differ in more than case and outer spaces."""
-    pairs = zip(_class_words(first), _class_words(names), strict=False)
+    """Classes whose names differ in more than case, outer spaces and common text."""
+    pairs = zip(*comparable_names(first, names), strict=False)
     return [c for c, (word_of_first, word) in enumerate(pairs) if word_of_first != word]
 
 
-def _class_words(names: Sequence[str]) -> list[str]:
-    """Names without case and outer spaces."""
-    return [name.strip().casefold() for name in names]
+def comparable_names(
+    first: Sequence[str], names: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Both lists of names without case and outer spaces.
+
+    Where they have no name in common, what differs in the names of each list, if these
+    are the same words: ``cat``, ``dog`` and ``p_dog``, ``p_cat``.
+    """
+    words_of_first = [name.strip().casefold() for name in first]
+    words = [name.strip().casefold() for name in names]
+    if set(words_of_first) & set(words):
+        return words_of_first, words
+    parts_of_first = differing_parts(words_of_first)
+    parts = differing_parts(words)
+    if "" not in parts and sorted(parts_of_first) == sorted(parts):
+        return parts_of_first, parts
+    return words_of_first, words
 
 
 def quoted_groups(names: Sequence[str]) -> str:

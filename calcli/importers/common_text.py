@@ -1,6 +1,7 @@
 """What the names of classes have in common, and the names without it."""
 
 from collections.abc import Iterable, Sequence
+from string import digits
 from typing import Any, NamedTuple
 
 
@@ -43,3 +44,17 @@ def n_common_parts(paths: Sequence[Sequence[Any]]) -> int:
             break
         n_common += 1
     return n_common
+
+
+def differing_parts(names: Sequence[str]) -> list[str]:
+    """What differs in the names: ``cat``, ``dog`` of ``p_cat``, ``p_dog``.
+
+    Numbers stay whole: ``10``, ``12`` of ``p10``, ``p12``.
+    """
+    if not names:
+        return []
+    before = names[0][: n_common_parts(names)].rstrip(digits)
+    rests = [name.removeprefix(before) for name in names]
+    backwards = [rest[::-1] for rest in rests]
+    after = backwards[0][: n_common_parts(backwards)][::-1].lstrip(digits)
+    return [rest.removesuffix(after) for rest in rests]

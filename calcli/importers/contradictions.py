@@ -159,6 +159,15 @@ def _is_of_class_0(word: str) -> bool:
     return False
 
 
+def is_reversed_pair(names: Sequence[str], raw: AnyArray) -> bool:
+    """True for two classes in the order yes, no beside labels 0 and 1."""
+    words = opposite_words(names)
+    if words is None or words in OPPOSITES:
+        return False
+    is_truth = raw.dtype.kind == "b" and words != ("true", "false")
+    return raw.dtype.kind in "iuf" or is_truth
+
+
 def refuse_other_order(
     raw: AnyArray, names: Sequence[str], columns: Sequence[str], where: str
 ) -> None:
@@ -166,11 +175,7 @@ def refuse_other_order(
 
     names : of the classes. columns : that hold their scores.
     """
-    words = opposite_words(names)
-    if words is None or words in OPPOSITES:
-        return
-    is_truth = raw.dtype.kind == "b" and words != ("true", "false")
-    if raw.dtype.kind not in "iuf" and not is_truth:
+    if not is_reversed_pair(names, raw):
         return
     in_order = ",".join(reversed(columns))
     raise DataError(

@@ -24,6 +24,9 @@ OPPOSITES = (
 )
 """Unambiguous pairs of words for class 0 and class 1, lower case."""
 
+NEGATIONS = frozenset({"not", "non", "no"})
+"""Words that turn the meaning of a name: ``p_not_cat``."""
+
 MOST_NAMED = 10
 """Most classes that a message lists."""
 
@@ -200,18 +203,23 @@ def _of_numbered_classes(
 
 
 def labels_in_memory(
-    labels: Any, shape: tuple[int, ...], class_names: Names
+    labels: Any,
+    shape: tuple[int, ...],
+    class_names: Names,
+    positive: str | None = None,
 ) -> ClassLabels:
     """``to_labels`` for labels passed to the Python API. shape : of the scores."""
     raw = as_array(labels, "labels")
     names = None if class_names is None else [str(name) for name in class_names]
     k = max(shape[1], 2) if len(shape) == 2 else 2
-    are_places = raw.dtype.kind in "iu" and raw.min(initial=0) >= 0
+    is_column = raw.ndim == 1
+    are_places = is_column and raw.dtype.kind in "iu" and raw.min(initial=0) >= 0
     if names is not None and are_places:
         are_places = raw.max(initial=0) < k
     if raw.ndim == 0 or not shape or are_places:
         return ClassLabels(raw, None)  # refused where all labels are checked
-    return to_labels(raw, len(raw), k, names, "labels")
+    word = positive if shape[1:] in ((), (1,)) else None
+    return to_labels(raw, len(raw), k, names, "labels", word)
 
 
 # ---- labels that are words
@@ -299,7 +307,7 @@ def _names_that_fit(
     """
     if all(_is_index(word, k) for word in words):
         return list(map(str, range(k)))
-    inner = _inner_names(words, names)
+    inner = names_inside(words, names)
     if inner is None:
         return names
     remark(
@@ -328,15 +336,28 @@ def _without_names(words: Sequence[str], k: int, where: str) -> DataError:
 def _names_of_two(
     words: Sequence[str], positive: str | None, where: str
 ) -> list[str] | None:
-    """Names of two classes, after one of which the column of scores is named."""
-    if positive is None or positive not in words or len(words) != 2:
+    """Names of two classes, after one of which the column of scores is named: ``cat``,
+    or ``p_cat``.
+    """
+    if positive is None or len(words) != 2:
         return None
-    names = [word for word in words if word != positive] + [positive]
-    remark(f"{where}: {positive!r} was read as class 1, {names[0]!r} as class 0")
+    named = [word for word in words if word == positive]
+    if not named:
+        parts = _parts_of(positive)
+        named = [word for word in words if word in parts]
+    if len(named) != 1 or not NEGATIONS.isdisjoint(_parts_of(positive)):
+        return None
+    names = [word for word in words if word not in named] + named
+    remark(f"{where}: {names[1]!r} was read as class 1, {names[0]!r} as class 0")
     return names
 
 
-def _inner_names(words: Sequence[str], names: Sequence[str]) -> list[str] | None:
+def _parts_of(name: str) -> set[str]:
+    """The words in a name of a column: p and cat of ``p_cat``."""
+    return set(re.split(r"[\W_]+", name))
+
+
+def names_inside(words: Sequence[str], names: Sequence[str]) -> list[str] | None:
     """Class names inside ``P(cat), P(dog), …``, without the common text around.
 
     None unless they match all labels.

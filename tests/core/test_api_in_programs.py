@@ -48,6 +48,17 @@ def test_curves_are_drawn_into_axes(rows):
         calcli.diagram(z, y, style="risk", ax=axes)
 
 
+def test_a_diagram_refuses_what_are_no_flat_axes(rows):
+    """Lists and figures ended in an AttributeError; polar axes were drawn into."""
+    z, y = rows
+    plt = pytest.importorskip("matplotlib.pyplot", reason="axes to draw into")
+    figure = plt.figure()
+    polar = figure.add_subplot(projection="polar")
+    for ax in ([polar], figure, "axes", polar):
+        with pytest.raises(UsageError, match="ax: is of type .*, expected flat axes"):
+            calcli.diagram(z, y, ax=ax, resamples=100)
+
+
 def test_a_data_frame_of_scores_gives_one_of_probabilities(rows, monkeypatch):
     """Of pandas, or of a class that looks like it where it is not installed."""
     z, y = rows
@@ -83,6 +94,18 @@ def test_assert_calibrated_fails_with_headline_and_findings(rows):
     calcli.testing.assert_calibrated(z[:8], y[:8])  # too few samples show nothing
     with pytest.raises(AssertionError, match="^too few samples"):
         calcli.testing.assert_calibrated(z[:8], y[:8], fail_on=["too_few"])
+
+
+def test_assert_calibrated_refuses_verdicts_that_do_not_exist(rows):
+    """A misspelt one never failed; metrics alone failed without a word."""
+    z, y = rows
+    with pytest.raises(UsageError, match="did you mean overconfident"):
+        calcli.testing.assert_calibrated(z, y, fail_on=["overconfidnt"])
+    with pytest.raises(UsageError, match="without a verdict to assert"):
+        calcli.testing.assert_calibrated(z, y, metrics=["ece"])
+    with pytest.raises(AssertionError):
+        calcli.testing.assert_calibrated(z, y, fail_on="overconfident")
+    calcli.testing.assert_calibrated(z, y, fail_on=())
 
 
 def test_what_the_command_line_says_is_logged(rows, caplog):
