@@ -18,6 +18,7 @@ from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.results import GroupSummary, Judgement, Result
 from calcli.evaluation.words import (
     LONGEST_NAME,
+    change_with_interval,
     gap_words,
     percent,
     points,
@@ -145,14 +146,12 @@ def loss_word(result: Result) -> str:
 
 
 def change_words(change: Difference) -> str:
-    """A change with its interval, ``-0.270 [-0.299, -0.243]``."""
-    words = f"{change.value:+z.4f}"
+    """A change with its interval, ``-0.2700 [-0.2990, -0.2430]``."""
     if change.interval is not None:
-        low = change.interval.low
-        high = change.interval.high
-        return f"{words} [{low:z.4f}, {high:z.4f}]"
+        interval = change.interval
+        return change_with_interval(change.value, interval.low, interval.high)
     reason = change.reason or "no interval"
-    return f"{words} ({reason})"
+    return f"{change.value:+z.4f} ({reason})"
 
 
 # ---- groups, before and after in one row

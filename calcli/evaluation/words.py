@@ -84,6 +84,11 @@ def small(x: float) -> str:
     return f"{x:.{min(decimals, 6)}f}"
 
 
+def change_with_interval(change: float, low: float, high: float) -> str:
+    """A change of a loss with its interval, ``-0.2700 [-0.2990, -0.2430]``."""
+    return f"{change:+z.4f} [{low:z.4f}, {high:z.4f}]"
+
+
 def shortened(text: str, longest: int = LONGEST) -> str:
     """A text of at most ``longest`` characters: whole clauses, else cut with ``…``."""
     text = " ".join(text.split())
@@ -449,8 +454,7 @@ def _effect_words(numbers: Mapping[str, Any]) -> str:
             " interval"
         )
     elif low < 0.0 < high:
-        shown = f"[{small(low)}, {small(high)}]"
-        return f"{loss} {change:+.4f} {shown}: not significant"
+        return f"{loss} {change_with_interval(change, low, high)}: not significant"
     else:
         nearer, farther = sorted((abs(low), abs(high)))
         words = f"{way} {loss} by {size} [{small(nearer)}, {small(farther)}]"

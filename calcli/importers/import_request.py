@@ -114,10 +114,10 @@ def _is_source(group: Sequence[str]) -> bool:
 
 
 def _output_name(where: str) -> str:
-    """Name of a file of bundles beside the source, never the source itself."""
+    """Name of a file of bundles in the current folder, never the source itself."""
     has_name = bool(Path(where).name.strip("."))
     source = Path(where if has_name else "scores")
-    output = source.with_suffix(".h5")
-    if str(output) == where:
+    output = Path(source.name).with_suffix(".h5")
+    if output.absolute() == source.absolute():
         output = output.with_suffix(".bundles.h5")
     return str(output)

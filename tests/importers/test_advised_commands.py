@@ -379,6 +379,26 @@ def test_run_on_one_file_ends_with_the_commands_to_the_verdict(
     assert ", auto: " in done.out and done.out.endswith(".report.html\n")
 
 
+@pytest.mark.parametrize("command", ["evaluate", "run"])
+def test_an_advised_file_is_in_the_current_folder(
+    command, monkeypatch, capsys, tmp_path
+):
+    """The folder of the source may be someone else's, or read only."""
+    data = tmp_path / "data"
+    work = tmp_path / "work"
+    data.mkdir()
+    work.mkdir()
+    (data / "churn.csv").write_text(TEXTS["churn.csv"], "utf-8")
+    monkeypatch.chdir(work)
+    run = runner(monkeypatch, capsys)
+    refused = run(command, "../data/churn.csv")
+    for advised in refused.line.partition("to try: ")[2].split(" && "):
+        done = run(*shlex.split(advised)[1:])
+        assert done.code == 0, done.err
+    assert (work / "churn.h5").exists()
+    assert [path.name for path in data.iterdir()] == ["churn.csv"]
+
+
 def test_parts_that_are_joined_are_all_in_the_command(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     header, *rows = TEXTS["prediction.csv"].splitlines()
