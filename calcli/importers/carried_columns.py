@@ -17,7 +17,7 @@ from calcli.importers.looks import ROWS_OF_CARRIED, goes_along, is_single_value
 from calcli.importers.ragged import Positions
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, constant
-from calcli.io.score_files import OWN
+from calcli.io.score_sheet import OWN
 from calcli.numerics import AnyArray, IntArray
 
 WITH_SCORES = frozenset(

@@ -8,13 +8,12 @@ Columns have the names that they have in a bundle; tables have a column per clas
 """
 
 import io
-import json
 import re
 import sys
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -27,152 +26,12 @@ from numpy.lib import format as npy
 from calcli.errors import UsageError, check_choice
 from calcli.io.atomic import is_stream, new_file
 from calcli.io.locate import split_where
-from calcli.io.provenance import mark
-from calcli.io.writer import NewBundle, new_bundles
-from calcli.numerics import AnyArray, whole_number
+from calcli.io.score_sheet import Sheet, Slab
+from calcli.io.writer import new_bundles
+from calcli.numerics import AnyArray
 from calcli.optional_packages import optional_import
-from calcli.records import cached_property
-from calcli.rows import SCORE_KINDS
-from calcli.zeros import Zeros
 
 ROW_GROUP = 32 << 20  # bytes of scores in one row group of a Parquet file
-
-COLUMNS = (
-    "ids",
-    "labels",
-    "correct",
-    "prediction",
-    "confidence",
-    "p0",
-    "p1",
-    "accepted",
-    "weights",
-    "group",
-    "unit",
-)
-
-OWN = frozenset(
-    {
-        *COLUMNS,
-        "class_names",
-        "calibrated_by",
-        "calibrator",
-        "own_names",
-        "corrupted_labels",
-    }
-)
-"""Reserved names of an output, which no other column can have."""
-
-Slab = tuple[int, AnyArray, Mapping[str, AnyArray]]
-"""First row, scores (b, k), and per row labels, prediction, confidence, accepted.
-
-Or confidences (b,), and correct.
-"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sheet(NewBundle):
-    """Description of an output, known before its rows.
-
-    attributes : returns texts about the whole output (calibrator, calibrated_by) for
-    formats with metadata; called last where a format allows it, when all rows have been
-    read. source_columns : columns by their names in the source, by their name in a
-    bundle. label_name : name of the labels in the source, for tables. zeros :
-    resolution of the probabilities that were calibrated, where they were rounded.
-    """
-
-    dtype: np.dtype[Any]
-    attributes: Callable[[], Mapping[str, str]] = dict
-    source_columns: Mapping[str, Mapping[str, AnyArray]] = field(default_factory=dict)
-    label_name: str = "labels"
-    zeros: Zeros | None = None
-
-    @property
-    def score_names(self) -> list[str]:
-        """Column name for each class, from its name or number."""
-        if self.kind == "confidence":
-            return ["confidence"]
-        return [f"{self.kind}_{name}" for name in self.class_words or range(self.k)]
-
-    @property
-    def class_words(self) -> list[str]:
-        """The names of the classes.
-
-        None where they are not distinct, or numbers, which would be read as those of
-        the classes.
-        """
-        names = [*(self.class_names or ())]
-        if len(set(names)) < len(names) or not all(map(str.strip, names)):
-            return []
-        are_numbers = None not in map(whole_number, names)
-        return [] if are_numbers else names
-
-    @cached_property
-    def meant(self) -> frozenset[str]:
-        """Names reserved in the output."""
-        return OWN.union(self.score_names, SCORE_KINDS)
-
-    @property
-    def taken(self) -> frozenset[str]:
-        """Names reserved or used: ``meant``, the label's and those of
-        ``source_columns``.
-        """
-        return self.meant.union([self.label_name], *self.source_columns.values())
-
-    def table(self, slab: Slab) -> tuple[AnyArray, dict[str, AnyArray]]:
-        """Scores as columns, and the columns of ``rows`` with class names in place of
-        indices, where there are any.
-        """
-        scores, columns = self.rows(slab)
-        if scores.ndim == 1:
-            scores = scores[:, None]
-        if self.class_words:
-            words = np.array(self.class_words, dtype=object)
-            columns |= {
-                name: words[columns[name]]
-                for name in ("labels", "prediction")
-                if name in columns
-            }
-        return scores, self.called(columns)
-
-    def called(self, columns: dict[str, AnyArray]) -> dict[str, AnyArray]:
-        """Rename the labels to their name in the source, unless it is in use."""
-        if "labels" not in columns or self.label_name in self.meant.union(columns):
-            return columns
-        renamed = {}
-        for name, column in columns.items():
-            renamed[self.label_name if name == "labels" else name] = column
-        return renamed
-
-    def rows(self, slab: Slab) -> tuple[AnyArray, dict[str, AnyArray]]:
-        """Scores of a slab in the sheet's precision, and the per-row columns in the
-        order of ``COLUMNS``.
-        """
-        start, scores, per_row = slab
-        here = slice(start, start + len(scores))
-        arrays = {name: values[here] for name, values in self.columns.items()}
-        arrays |= per_row
-        columns: dict[str, AnyArray] = {}
-        for name in filter(arrays.__contains__, dict.fromkeys((*COLUMNS, *arrays))):
-            own_columns = {}
-            for one, values in self.source_columns.get(name, {}).items():
-                if one not in self.meant:
-                    own_columns[one] = values[here]
-            columns |= own_columns or {name: arrays[name]}
-        return scores.astype(self.dtype, copy=False), columns
-
-    @property
-    def mark(self) -> dict[str, str]:
-        """Column of a table that records the calibrators, as name and value of every
-        row; empty if uncalibrated.
-        """
-        chain = self.attributes().get("calibrated_by")
-        return {} if chain is None else {"calibrated_by": mark(chain)}
-
-    @property
-    def texts(self) -> dict[str, str]:
-        """Attributes and source, for formats that can store texts."""
-        return {**self.attributes(), "source": json.dumps(self.source, sort_keys=True)}
 
 
 @dataclass(frozen=True)
@@ -279,9 +138,10 @@ def write_h5(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     """Write an HDF5 bundle."""
     assert place.path is not None
     with new_bundles(place.path, force=place.force) as out:
-        group = out.create("", sheet)
-        for start, scores, per_row in slabs:
-            group.write(start, scores, **per_row)
+        group = out.create("", sheet.bundle)
+        for slab in slabs:
+            start, scores, _ = slab
+            group.write(start, scores, **sheet.bundle_rows(slab))
         for name, text in sheet.attributes().items():
             group.attribute(name, text)
         if sheet.zeros is not None:
@@ -297,13 +157,12 @@ def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     per_row: dict[str, list[AnyArray]] = {}
     with place.open() as file, zipfile.ZipFile(file, "w") as archive:
         with archive.open(
-            zipfile.ZipInfo(f"{sheet.kind}.npy"), "w", force_zip64=True
+            zipfile.ZipInfo(f"{sheet.scores.kind}.npy"), "w", force_zip64=True
         ) as member:
-            shape = (sheet.n,) if sheet.kind == "confidence" else (sheet.n, sheet.k)
             about = {
-                "descr": npy.dtype_to_descr(sheet.dtype),
+                "descr": npy.dtype_to_descr(sheet.scores.dtype),
                 "fortran_order": False,
-                "shape": shape,
+                "shape": sheet.scores.shape,
             }
             npy.write_array_header_1_0(member, about)
             for slab in slabs:
@@ -312,8 +171,8 @@ def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
                 for name, values in columns.items():
                     per_row.setdefault(name, []).append(values)
         whole = {name: np.concatenate(parts) for name, parts in per_row.items()}
-        if sheet.class_names is not None:
-            whole["class_names"] = np.asarray(sheet.class_names)
+        if sheet.scores.class_names is not None:
+            whole["class_names"] = np.asarray(sheet.scores.class_names)
         texts = {name: np.asarray(text) for name, text in sheet.texts.items()}
         # A column may be called source.
         for name, values in (whole | texts | whole).items():
@@ -336,14 +195,8 @@ def write_csv(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
         for slab in slabs:
             scores, columns = sheet.table(slab)
             if not head:
-                file.write(
-                    (
-                        ",".join(
-                            map(_cell, [*columns, *sheet.score_names, *sheet.mark])
-                        )
-                        + "\n"
-                    ).encode()
-                )
+                names = [*columns, *sheet.scores.names, *sheet.mark]
+                file.write((",".join(map(_cell, names)) + "\n").encode())
                 head = True
             cells = [map(_cell, values.tolist()) for values in columns.values()]
             numbers = (
@@ -365,7 +218,7 @@ def write_jsonl(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
         for slab in slabs:
             scores, columns = sheet.rows(slab)
             columns = sheet.called(columns)
-            names = [*columns, sheet.kind]
+            names = [*columns, sheet.scores.kind]
             values = zip(
                 *(column.tolist() for column in columns.values()),
                 scores.tolist(),
@@ -383,22 +236,23 @@ def write_parquet(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    about = {**sheet.texts, "calcli_kind": sheet.kind}
+    about = {**sheet.texts, "calcli_kind": sheet.scores.kind}
     with place.open() as file:
         writer = None
         waiting = []
         size = 0
-        for start, scores, per_row in slabs:
-            scores, columns = sheet.table((start, scores, per_row))
+        for slab in slabs:
+            scores, columns = sheet.table(slab)
             size += scores.nbytes
-            last = start + len(scores) == sheet.n
+            last = slab[0] + len(scores) == sheet.scores.n
             # Not every reader of Parquet supports float16.
             if scores.dtype == np.float16:
                 scores = scores.astype(np.float32)
             arrays = [*columns.values(), *np.ascontiguousarray(scores.T)]
             waiting.append(
                 pa.table(
-                    [pa.array(a) for a in arrays], names=[*columns, *sheet.score_names]
+                    [pa.array(values) for values in arrays],
+                    names=[*columns, *sheet.scores.names],
                 )
             )
             if size < ROW_GROUP and not last:

@@ -32,6 +32,7 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.decision_logs.apply import apply_log
 from calcli.cli.decision_logs.fit import is_whole_log
+from calcli.cli.output_columns import columns_of_roles, output_columns
 from calcli.cli.render import print_json, print_path
 from calcli.cli.resumable import Shard, made
 from calcli.errors import CalcliError, DataError, UsageError, check_choice
@@ -43,16 +44,12 @@ from calcli.io.atomic import check_output, make_folder, refuse_input
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.bundle_group import OWN_NAMES
 from calcli.io.inputs import read_document
-from calcli.io.locate import intersections, split_where
-from calcli.io.option_columns import (
-    COLUMNS,
-    N_OPTIONS,
-    OPTIONS,
-    with_padding,
-)
+from calcli.io.locate import split_where
+from calcli.io.option_columns import COLUMNS, OPTIONS, with_padding
 from calcli.io.provenance import chain_text, identity, link_to
 from calcli.io.question_artifact import load, read_questions
-from calcli.io.score_files import FORMATS, Place, Sheet, Slab, format_of, names_format
+from calcli.io.score_files import FORMATS, Place, format_of, names_format
+from calcli.io.score_sheet import Sheet, SheetScores, Slab
 from calcli.io.validate import doubts, score_kind
 from calcli.items import duplicates
 from calcli.records import cached_property
@@ -187,12 +184,11 @@ def apply_one(
             )
         name = "<stdin>" if args.artifact == "-" else args.artifact
         sheet = _sheet(rows, artifact, name, kind)
-        carried = _carried_columns(rows, sheet)
         calibrator = artifact.calibrator
         transforms = rows.places_of(calibrator.required_transforms, rows.name)
         blocks = calibrated_blocks(calibrator, rows, kind, transforms, rows.dtype)
         counts = Counter[str]()
-        slabs = _slabs(command, rows, blocks, kind, carried, least, counts)
+        slabs = _slabs(command, rows, blocks, kind, least, counts)
         form.write(sheet, slabs, place)
         command.clear()
         for doubt in doubts(rows):
@@ -215,13 +211,12 @@ def _slabs(
     rows: BundleRows,
     blocks: Iterable[Calibrated],
     kind: ScoreKind,
-    carried: Sequence[str],
     least: float | None,
     counts: "Counter[str]",
 ) -> Iterator[Slab]:
     """Yield slabs of calibrated rows; adds to ``counts``.
 
-    carried : columns of the bundle that go along. least : as for ``apply_one``.
+    least : as for ``apply_one``.
     """
     has_float16_probs = rows.dtype.itemsize == 2 and kind == "probs"
     n_options = rows.n_options_kept
@@ -236,27 +231,9 @@ def _slabs(
             counts_of_block = {**counts_of_block, "float16_zeros": n_zeros}
         if n_options is not None and kind != "confidence":
             scores = with_padding(scores, n_options[start:stop], kind)
-        for column in carried:
-            per_row[column] = rows.beside_at(column, start, stop)
         yield start, scores, per_row
         counts.update(counts_of_block)
         command.progress("applying", stop, rows.n)
-
-
-def _carried_columns(rows: BundleRows, sheet: Sheet) -> list[str]:
-    """Other columns of the bundle that go along."""
-    columns = [column for column in rows.beside if column not in sheet.taken]
-    if not columns:
-        return []
-    # Needed by few bundles.
-    from calcli.importers.looks import ROWS_OF_CARRIED, goes_along
-
-    first = min(rows.n, ROWS_OF_CARRIED)
-    carried = []
-    for column in columns:
-        if goes_along(column, rows.beside_at(column, 0, first)):
-            carried.append(column)
-    return carried
 
 
 def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> Sheet:
@@ -265,26 +242,21 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
     name : path of the artifact, as typed.
     """
     has_classes = kind != "confidence"
-    columns_of_roles = {}
-    for role in ("ids", "weights", "group", "unit"):
-        columns_of_role = rows.own_columns(role)
-        if columns_of_role:
-            columns_of_roles[role] = columns_of_role
-    columns = {}
-    for role, columns_of_role in columns_of_roles.items():
-        columns[role] = intersections(columns_of_role)
-    for columns_of_role in columns_of_roles.values():
-        if len(columns_of_role) > 1:
-            columns |= columns_of_role
-    n_options = rows.n_options_kept
-    if n_options is not None and has_classes:
-        columns[N_OPTIONS] = n_options
-    zeros = rows.zeros
-    if zeros is not None and not zeros.is_rounded:
-        zeros = None
     class_names = None
     if has_classes:
         class_names = rows.class_names or artifact.class_names
+    scores = SheetScores(
+        n=rows.n,
+        k=rows.k if has_classes else 0,
+        kind=kind,
+        dtype=rows.dtype,
+        class_names=class_names,
+    )
+    by_role = columns_of_roles(rows)
+    names_of_roles = {role: list(columns) for role, columns in by_role.items()}
+    zeros = rows.zeros
+    if zeros is not None and not zeros.is_rounded:
+        zeros = None
     source = {
         "bundle": rows.name,
         "calibrator": name,
@@ -292,36 +264,31 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
         "from": rows.source,
     }
     return Sheet(
-        n=rows.n,
-        k=rows.k if has_classes else 0,
-        kind=kind,
-        dtype=rows.dtype,
-        class_names=class_names,
-        labels=rows.has_labels and has_classes,
+        scores=scores,
+        columns=output_columns(rows, scores, by_role),
+        has_labels=rows.has_labels and has_classes,
         label_name=rows.own_name("labels"),
-        columns=columns,
-        source_columns=columns_of_roles,
         source=source,
-        attributes=cache(partial(_attributes, rows, artifact, columns_of_roles)),
+        attributes=cache(partial(_attributes, rows, artifact, names_of_roles)),
         zeros=zeros,
     )
 
 
 def _attributes(
-    rows: BundleRows,
-    artifact: Artifact,
-    columns_of_roles: Mapping[str, Mapping[str, Any]],
+    rows: BundleRows, artifact: Artifact, names_of_roles: Mapping[str, list[str]]
 ) -> dict[str, str]:
-    """Attributes of the output: where it comes from, and what is odd about it."""
+    """Attributes of the output: where it comes from, and what is odd about it.
+
+    names_of_roles : names of the columns of a role in the source.
+    """
     link = link_to(artifact, fitted_on(artifact, rows))
     attributes = {
         "calibrator": dumps(artifact),
         "calibrated_by": chain_text([*rows.upstream, link]),
     }
-    names_of_roles = {role: list(names) for role, names in columns_of_roles.items()}
-    names_of_roles["labels"] = [rows.own_name("labels")]
+    own_names = {**names_of_roles, "labels": [rows.own_name("labels")]}
     renamed = {}
-    for role, names in names_of_roles.items():
+    for role, names in own_names.items():
         if names != [role]:
             renamed[role] = names
     if renamed:
