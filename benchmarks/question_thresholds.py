@@ -19,13 +19,19 @@ yes and no, broken where either is. precision : of yes alone. record : of whole 
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from _measure import parser_of
 from _stored import Lines, mean_and_error
 
-from calcli.evaluation.question_thresholds import Answers, Demand, Records, thresholds
+from calcli.evaluation.question_thresholds import (
+    Answers,
+    CutOutput,
+    Demand,
+    Records,
+    thresholds,
+)
 
 ACCURACY, LEVEL = 0.9, 0.95
 FLAT = 0.895
@@ -172,19 +178,19 @@ def outcomes(answers: Mapping[str, Answers], fresh: Fresh) -> dict[str, Outcome]
         records.add(of_question)
         facts = thresholds(of_question, demand)
         chance = fresh.chance_right[name]
-        bound = bound_of(facts["threshold"])
+        bound = bound_of(facts.threshold)
         accepted = fresh.answers[name].confidence >= bound
         by_threshold[f"{name}: threshold"] = outcome(accepted, chance)
-        bound = bound_of(facts["confidence_threshold"])
+        bound = bound_of(facts.confidence_threshold)
         accepted = fresh.log_confidence[name] >= bound
         by_threshold[f"{name}: confidence"] = outcome(accepted, chance)
     by_threshold["refund: cuts"] = outcome_of_cuts(answers["refund"], demand, fresh)
     precision = Demand(None, {"yes": ACCURACY}, LEVEL)
-    cut = thresholds(answers["refund"], precision)["cuts"]["yes"]
+    cut = thresholds(answers["refund"], precision).cuts["yes"]
     by_threshold["refund: precision"] = outcome_of_cut(
         cut, 1, fresh, is_predicted=False
     )
-    bound = bound_of(records.threshold(OF_RECORDS, LEVEL)["threshold"])
+    bound = bound_of(records.threshold(OF_RECORDS, LEVEL).threshold)
     by_threshold["record"] = outcome(
         fresh.product >= bound, fresh.all_right, OF_RECORDS
     )
@@ -193,18 +199,18 @@ def outcomes(answers: Mapping[str, Answers], fresh: Fresh) -> dict[str, Outcome]
 
 def outcome_of_cuts(answers: Answers, demand: Demand, fresh: Fresh) -> Outcome:
     """Broken where the cut of no or that of yes is; their coverages add."""
-    cuts = thresholds(answers, demand)["cuts"]
+    cuts = thresholds(answers, demand).cuts
     no = outcome_of_cut(cuts["no"], 0, fresh, is_predicted=True)
     yes = outcome_of_cut(cuts["yes"], 1, fresh, is_predicted=True)
     return Outcome(no.is_broken or yes.is_broken, no.coverage + yes.coverage)
 
 
 def outcome_of_cut(
-    cut: Mapping[str, Any], option: int, fresh: Fresh, *, is_predicted: bool
+    cut: CutOutput, option: int, fresh: Fresh, *, is_predicted: bool
 ) -> Outcome:
     """is_predicted : the cut accepts only rows that predict this option."""
     refund = fresh.answers["refund"]
-    accepted = refund.probabilities[:, option] >= bound_of(cut["threshold"])
+    accepted = refund.probabilities[:, option] >= bound_of(cut.threshold)
     if is_predicted:
         accepted &= refund.prediction == option
     return outcome(accepted, fresh.truths["refund"][:, option])

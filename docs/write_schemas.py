@@ -1,6 +1,7 @@
 """Write the JSON schemas that structs of calcli define: python docs/write_schemas.py."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,32 +10,61 @@ import msgspec
 from calcli.evaluation.compare_logs import LogComparisonOutput
 from calcli.evaluation.json_structs import EvaluationOutput
 from calcli.evaluation.leaderboard import ComparisonOutput
+from calcli.evaluation.question_thresholds import LogThresholdOutput
 from calcli.evaluation.selective_threshold import ThresholdOutput
+from calcli.evaluation.watch_log import LogWatchOutput
+from calcli.evaluation.watch_state import WatchOutput
 from calcli.io.artifact import _Envelope
 
 FOLDER = Path(__file__).resolve().parent / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-STRUCTS: dict[str, tuple[type, str]] = {
-    "artifact": (_Envelope, "A calibrator artifact, as calcli fit writes it"),
-    "compare": (ComparisonOutput, "calcli compare --json"),
-    "compare_log": (
-        LogComparisonOutput,
-        "calcli compare LOG --baseline-bundle LOG --json",
+
+@dataclass(frozen=True)
+class Defined:
+    """A schema by its title and the struct that defines it.
+
+    alternatives : structs to which ``one_of`` refers.
+    """
+
+    title: str
+    struct: type
+    alternatives: tuple[type, ...] = ()
+
+
+STRUCTS: dict[str, Defined] = {
+    "artifact": Defined("A calibrator artifact, as calcli fit writes it", _Envelope),
+    "compare": Defined("calcli compare --json", ComparisonOutput),
+    "compare_log": Defined(
+        "calcli compare LOG --baseline-bundle LOG --json", LogComparisonOutput
     ),
-    "evaluate": (
-        EvaluationOutput,
+    "evaluate": Defined(
         "calcli evaluate --json; also calcli report --json, and to_dict() in Python",
+        EvaluationOutput,
     ),
-    "threshold": (ThresholdOutput, "calcli threshold --json"),
+    "threshold": Defined("calcli threshold --json", ThresholdOutput),
+    "threshold_log": Defined(
+        "calcli threshold --json of a log of decisions", LogThresholdOutput
+    ),
+    "watch": Defined("calcli watch --json", WatchOutput),
+    "watch_log": Defined("calcli watch --json of a log of decisions", LogWatchOutput),
 }
-"""Name of the schema -> the struct that defines it, and its title."""
+"""The schemas by name."""
 
 
 def schema_of(name: str) -> dict[str, Any]:
     """A schema with its dialect and title."""
-    struct, title = STRUCTS[name]
-    return {"$schema": DIALECT, "title": title, **msgspec.json.schema(struct)}
+    defined = STRUCTS[name]
+    structs = [defined.struct, *defined.alternatives]
+    references, parts = msgspec.json.schema_components(
+        structs, ref_template="#/$defs/{name}"
+    )
+    return {
+        "$schema": DIALECT,
+        "title": defined.title,
+        **references[0],
+        "$defs": parts,
+    }
 
 
 def main() -> None:

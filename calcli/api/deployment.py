@@ -104,4 +104,4 @@ def watch(
         state_after = take_in(
             path, rows, artifact, settings_given, new_episode=reset, tell=notes.append
         )
-        return state_after.to_dict()
+        return state_after.facts.to_dict()

@@ -15,7 +15,6 @@ from calcli.errors import DataError
 from calcli.evaluation.differences import compared
 from calcli.evaluation.facts import Difference
 from calcli.evaluation.json_output import difference_json, scores_json
-from calcli.evaluation.json_structs import Output
 from calcli.evaluation.question_thresholds import (
     classes_of,
     records_of,
@@ -30,6 +29,7 @@ from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.settings import MetricSettings
 from calcli.numerics import FloatArray, IntArray
+from calcli.output import Output
 from calcli.records import JsonObject
 from calcli.rows import ArrayRows
 from calcli.statistics.p_values import holm

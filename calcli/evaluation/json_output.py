@@ -35,7 +35,6 @@ from calcli.evaluation.json_structs import (
     Temperature,
     UnitsOutput,
     Verdict,
-    plain_number,
 )
 from calcli.evaluation.results import (
     ClassSummary,
@@ -48,6 +47,7 @@ from calcli.evaluation.results import (
 from calcli.evaluation.scores import Score
 from calcli.evaluation.verdict import Verdict as JudgedVerdict
 from calcli.evaluation.words import finding_line, samples_needed
+from calcli.output import plain_number
 from calcli.records import JsonObject
 
 T = TypeVar("T")

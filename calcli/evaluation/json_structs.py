@@ -1,53 +1,10 @@
-"""The JSON of ``calcli evaluate`` as structs, of which its schema is made.
-
-Other programs read these keys: they are added to, and not renamed.
-"""
-
-import math
-from functools import cache
-from typing import Any, Self
+"""The JSON of ``calcli evaluate`` as structs, of which its schema is made."""
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from calcli.output import Number, Output
 from calcli.records import JsonObject
-
-Number = float | None
-"""A number; null where it is not finite."""
-
-
-class Output(msgspec.Struct, kw_only=True):
-    """Base of all structs: fields that are not set are left out."""
-
-    @classmethod
-    def of(cls, facts: Any, **others: Any) -> Self:
-        """Take the fields of ``others``, and the rest from the attributes of ``facts``.
-
-        A fact that is None is left out where its field may be.
-        """
-        for field in _fields(cls):
-            name = field.name
-            if name in others:
-                continue
-            if field.required or getattr(facts, name, None) is not None:
-                others[name] = getattr(facts, name)
-        return cls(**{name: plain_number(value) for name, value in others.items()})
-
-    def to_dict(self) -> JsonObject:
-        """The JSON as values of Python."""
-        return dict(msgspec.to_builtins(self))
-
-
-@cache
-def _fields(struct: type[Output]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    return msgspec.structs.fields(struct)
-
-
-def plain_number(value: Any) -> Any:
-    """Make a number that is not finite null."""
-    if not isinstance(value, float):
-        return value
-    return float(value) if math.isfinite(value) else None
 
 
 class Verdict(Output, kw_only=True):

@@ -19,7 +19,6 @@ from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.differences import compared, friedman_tests
 from calcli.evaluation.evaluate_bundle import unit_facts
 from calcli.evaluation.json_output import difference_json, scores_json, units_json
-from calcli.evaluation.json_structs import Output
 from calcli.evaluation.overlapping_fits import over_folds
 from calcli.evaluation.results import Ranks
 from calcli.evaluation.scores import measured
@@ -31,6 +30,7 @@ from calcli.metrics.rowtable import RowTable
 from calcli.metrics.settings import MetricSettings
 from calcli.mixture import Mixture
 from calcli.number_words import noun
+from calcli.output import Output
 from calcli.records import JsonObject
 from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows

@@ -10,10 +10,10 @@ from msgspec import UNSET, UnsetType
 
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.json_output import difference_json, score_json
-from calcli.evaluation.json_structs import Output
 from calcli.evaluation.results import GroupSummary, Result
 from calcli.evaluation.scores import Score
 from calcli.metrics.catalog import metric
+from calcli.output import Output
 from calcli.records import JsonObject
 from calcli.statistics.intervals import normal_quantile, normal_tail
 

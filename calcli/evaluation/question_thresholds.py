@@ -12,9 +12,10 @@ the cuts of a question together.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import UNSET, Meta, UnsetType
 
 from calcli.decisions.answers import NO, YES, YES_NO
 from calcli.decisions.calibrate import DECIMALS
@@ -25,12 +26,11 @@ from calcli.evaluation.selective_threshold import (
     ThresholdSearch,
     calibrated_columns,
     check_unweighted,
-    facts_of_best,
 )
 from calcli.io.artifact import Artifact
 from calcli.io.bundle import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE, BundleRows
 from calcli.numerics import BoolArray, FloatArray, IntArray
-from calcli.records import JsonObject
+from calcli.output import Count, Output
 from calcli.statistics.units import Units
 
 FEWEST_TIES = 10
@@ -240,6 +240,125 @@ def units_of(names: Sequence[Any] | None) -> Units | None:
     return None if units.single else units
 
 
+# ---- the JSON
+
+
+class CutOutput(Output, kw_only=True):
+    """A cut of an option; null where there is none."""
+
+    target: float
+    threshold: float | None
+    coverage: float | None
+    accuracy: float | None
+    accuracy_lower: float | None
+    level: float
+
+
+class TiesOutput(Output, kw_only=True):
+    """Answers that share the highest confidence."""
+
+    confidence: float
+    n: Count
+    accuracy: float
+
+
+class QuestionOutput(Output, kw_only=True):
+    """Thresholds of a question; null where there is none.
+
+    threshold and what belongs to it are there with --accuracy, cuts for yes/no and with
+    --precision.
+    """
+
+    threshold: float | UnsetType | None = UNSET
+    coverage: float | UnsetType | None = UNSET
+    accuracy: float | UnsetType | None = UNSET
+    accuracy_lower: float | UnsetType | None = UNSET
+    highest_accuracy: (
+        Annotated[
+            float | None,
+            Meta(
+                description="Where there is no threshold: the highest accuracy that"
+                " has one."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    confidence_threshold: (
+        Annotated[
+            float | None,
+            Meta(
+                description="The same for the log's own field confidence; null where"
+                " no formula of it is proven."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    confidence_coverage: float | UnsetType | None = UNSET
+    cuts: (
+        Annotated[
+            dict[str, CutOutput],
+            Meta(
+                description="By option: it is accepted where its probability is at"
+                " least the threshold."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    level: float
+    n: Count
+    ties: Annotated[
+        TiesOutput | None,
+        Meta(
+            description="Answers that share the highest confidence; null where they"
+            " are few."
+        ),
+    ]
+    calibrator_sha256: Annotated[
+        str | None,
+        Meta(
+            description="Of the calibrator that the answers went through; null without"
+            " one."
+        ),
+    ]
+
+
+class RecordOutput(Output, kw_only=True):
+    """Threshold of the product of a record's confidences; null where there is none."""
+
+    threshold: float | None
+    coverage: float | None
+    accuracy: float | None
+    accuracy_lower: float | None
+    highest_accuracy: float | None
+    level: float
+    n: Count
+    left_out: Count
+    questions: list[str]
+
+
+class LogThresholdOutput(Output, kw_only=True):
+    """The JSON of ``calcli threshold`` of a log of decisions."""
+
+    calcli_threshold: Literal[1]
+    questions: Annotated[
+        dict[str, QuestionOutput],
+        Meta(
+            description="By name. threshold and what belongs to it are there with"
+            " --accuracy, cuts for yes/no and with --precision."
+        ),
+    ]
+    record: (
+        Annotated[
+            RecordOutput,
+            Meta(
+                description="With --record: all answers of a record right at once, by"
+                " the product of their confidences."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
 # ---- one question
 
 
@@ -256,47 +375,62 @@ class Demand:
     level: float
 
 
-def thresholds(answers: Answers, demand: Demand) -> JsonObject:
-    """Thresholds of a question as JSON; null where none holds the bound.
+def thresholds(
+    answers: Answers, demand: Demand, calibrator_sha256: str | None = None
+) -> QuestionOutput:
+    """Thresholds of a question; None where none holds the bound.
 
     Raises UsageError for an accuracy or a level that is no proportion.
     """
-    content: JsonObject = {}
-    if demand.accuracy is not None:
-        content = _by_confidence(answers, demand.accuracy, demand.level)
     targets = _targets(answers, demand)
-    if targets:
-        content["cuts"] = _cuts(answers, targets, demand.level)
-    content["level"] = demand.level
-    content["n"] = answers.n
-    content["ties"] = _ties(answers)
-    return content
-
-
-def _by_confidence(answers: Answers, accuracy: float, level: float) -> JsonObject:
-    """Threshold of the largest probability, and of the log's own confidence."""
+    if demand.accuracy is None:
+        return QuestionOutput(
+            cuts=_cuts(answers, targets, demand.level),
+            level=demand.level,
+            n=answers.n,
+            ties=_ties(answers),
+            calibrator_sha256=calibrator_sha256,
+        )
     right = answers.right.astype(np.float64)
-    units = answers.units
-    search = ThresholdSearch.of(answers.confidence, right, units)
-    choice = search.choose(accuracy, level)
-    content = _described(choice)
-    content["highest_accuracy"] = None
-    if choice.best is None:
-        content["highest_accuracy"] = search.highest(level)[0]
+    search = ThresholdSearch.of(answers.confidence, right, answers.units)
+    choice = search.choose(demand.accuracy, demand.level)
+    own_choice = _of_own_confidence(answers, demand.accuracy, demand.level)
+    return QuestionOutput(
+        threshold=choice.threshold,
+        coverage=choice.coverage,
+        accuracy=choice.accuracy,
+        accuracy_lower=choice.lower,
+        highest_accuracy=_highest_accuracy(search, choice, demand.level),
+        confidence_threshold=own_choice.threshold,
+        confidence_coverage=own_choice.coverage,
+        cuts=_cuts(answers, targets, demand.level),
+        level=demand.level,
+        n=answers.n,
+        ties=_ties(answers),
+        calibrator_sha256=calibrator_sha256,
+    )
+
+
+NOTHING = Choice(best=None, lower=None, least=0, tests=0)
+"""Result of a search without rows."""
+
+
+def _of_own_confidence(answers: Answers, accuracy: float, level: float) -> Choice:
+    """Search on the log's own confidence."""
     wire = answers.wire_confidence()
-    content["confidence_threshold"] = None
-    content["confidence_coverage"] = None
-    if wire is not None:
-        gated = ThresholdSearch.of(wire, right, units).choose(accuracy, level).best
-        if gated is not None:
-            content["confidence_threshold"] = gated.threshold
-            content["confidence_coverage"] = gated.coverage
-    return content
+    if wire is None:
+        return NOTHING
+    right = answers.right.astype(np.float64)
+    return ThresholdSearch.of(wire, right, answers.units).choose(accuracy, level)
 
 
-def _described(choice: Choice) -> JsonObject:
-    """A threshold and what it accepts."""
-    return {**facts_of_best(choice), "accuracy_lower": choice.lower}
+def _highest_accuracy(
+    search: ThresholdSearch, choice: Choice, level: float
+) -> float | None:
+    """Highest accuracy that has a threshold, where the one asked for has none."""
+    if choice.best is not None:
+        return None
+    return search.highest(level)[0]
 
 
 def _targets(answers: Answers, demand: Demand) -> dict[str, float]:
@@ -313,12 +447,14 @@ def _targets(answers: Answers, demand: Demand) -> dict[str, float]:
 
 def _cuts(
     answers: Answers, targets: Mapping[str, float], level: float
-) -> dict[str, JsonObject]:
+) -> dict[str, CutOutput] | UnsetType:
     """A cut for every option, all of them together with the level.
 
     The cut of one option alone is looked for among all rows, those of several among the
     rows that predict it: no row is then accepted as two.
     """
+    if not targets:
+        return UNSET
     assert answers.classes is not None
     level_of_each = 1.0 - (1.0 - level) / len(targets)
     cuts = {}
@@ -333,28 +469,33 @@ def _cuts(
 
 def _cut(
     answers: Answers, place: int, rows: IntArray, precision: float, level: float
-) -> JsonObject:
+) -> CutOutput:
     """Lowest probability of an option from which it is right often enough.
 
     rows : among which it is looked for. coverage is of all rows of the question.
     """
-    nothing = Choice(None, None, 0, 0)
-    content = {"target": precision, **_described(nothing), "level": level}
-    if not len(rows):
-        return content
-    score = answers.probabilities[rows, place]
-    right = (answers.label[rows] == place).astype(np.float64)
-    units = None
-    if answers.unit_names is not None:
-        units = units_of([answers.unit_names[row] for row in rows])
-    choice = ThresholdSearch.of(score, right, units).choose(precision, level)
-    content.update(_described(choice))
+    choice = NOTHING
+    if len(rows):
+        score = answers.probabilities[rows, place]
+        right = (answers.label[rows] == place).astype(np.float64)
+        units = None
+        if answers.unit_names is not None:
+            units = units_of([answers.unit_names[row] for row in rows])
+        choice = ThresholdSearch.of(score, right, units).choose(precision, level)
+    coverage = None
     if choice.best is not None:
-        content["coverage"] = choice.best.accepted / answers.n
-    return content
+        coverage = choice.best.accepted / answers.n
+    return CutOutput(
+        target=precision,
+        threshold=choice.threshold,
+        coverage=coverage,
+        accuracy=choice.accuracy,
+        accuracy_lower=choice.lower,
+        level=level,
+    )
 
 
-def _ties(answers: Answers) -> JsonObject | None:
+def _ties(answers: Answers) -> TiesOutput | None:
     """The answers that share the highest confidence; None where they are few.
 
     Rounding makes them: no threshold tells them apart.
@@ -364,11 +505,11 @@ def _ties(answers: Answers) -> JsonObject | None:
     n = int(tied.sum())
     if n < max(FEWEST_TIES, SHARE_OF_TIES * answers.n):
         return None
-    return {
-        "confidence": float(confidence.max()),
-        "n": n,
-        "accuracy": float(answers.right[tied].mean()),
-    }
+    return TiesOutput(
+        confidence=float(confidence.max()),
+        n=n,
+        accuracy=float(answers.right[tied].mean()),
+    )
 
 
 # ---- whole records
@@ -414,7 +555,7 @@ class Records:
             if units is not None:
                 record.unit = units[row]
 
-    def threshold(self, accuracy: float, level: float) -> JsonObject:
+    def threshold(self, accuracy: float, level: float) -> RecordOutput:
         """Threshold of the product of a record's confidences.
 
         Records without an answer and a label to every question are left out. Raises
@@ -434,12 +575,14 @@ class Records:
             units = units_of([record.unit for record in whole])
         search = ThresholdSearch.of(confidence, right, units)
         choice = search.choose(accuracy, level)
-        highest = search.highest(level)[0] if choice.best is None else None
-        return {
-            **_described(choice),
-            "highest_accuracy": highest,
-            "level": level,
-            "n": len(whole),
-            "left_out": len(self.whole) - len(whole),
-            "questions": self.questions,
-        }
+        return RecordOutput(
+            threshold=choice.threshold,
+            coverage=choice.coverage,
+            accuracy=choice.accuracy,
+            accuracy_lower=choice.lower,
+            highest_accuracy=_highest_accuracy(search, choice, level),
+            level=level,
+            n=len(whole),
+            left_out=len(self.whole) - len(whole),
+            questions=self.questions,
+        )

@@ -12,7 +12,6 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from calcli.errors import DataError, UsageError
-from calcli.evaluation.json_structs import Output
 from calcli.fitting.apply import calibrated_blocks
 from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
@@ -20,6 +19,7 @@ from calcli.io.provenance import identity
 from calcli.methods.compared.identity import Identity
 from calcli.number_words import noun, samples
 from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.output import Output
 from calcli.records import JsonObject
 from calcli.rows import ScoreKind
 from calcli.statistics.acceptance import AcceptanceCurve, Accepted
@@ -45,6 +45,19 @@ class Choice:
     least: int
     tests: int
     design_effect: float | None = None
+
+    @property
+    def threshold(self) -> float | None:
+        return None if self.best is None else self.best.threshold
+
+    @property
+    def coverage(self) -> float | None:
+        return None if self.best is None else self.best.coverage
+
+    @property
+    def accuracy(self) -> float | None:
+        """Accuracy of what the threshold accepts."""
+        return None if self.best is None else self.best.accuracy
 
 
 @dataclass(frozen=True)
@@ -397,8 +410,12 @@ def search_threshold(
         level=level,
         n=len(confidence),
         coverage_ci=coverage_ci,
+        threshold=choice.threshold,
+        coverage=choice.coverage,
+        accuracy=choice.accuracy,
         accuracy_lower=choice.lower,
-        **facts_of_best(choice, "accepted", "right"),
+        accepted=None if best is None else best.accepted,
+        right=None if best is None else best.right,
         tests=choice.tests,
         guarantee=_guarantee(accuracy, level, independent),
         accuracy_at_coverage=[
@@ -413,12 +430,6 @@ def search_threshold(
         why_not = search.why_not(choice, rows.name, accuracy, level)
         return SearchedThreshold(choice, content, why_not, search.offered(level))
     return SearchedThreshold(choice, content, "")
-
-
-def facts_of_best(choice: Choice, *others: str) -> JsonObject:
-    """Threshold, coverage, accuracy and ``others`` of a choice, null where none holds."""
-    names = ("threshold", "coverage", "accuracy", *others)
-    return {name: getattr(choice.best, name, None) for name in names}
 
 
 def _without_copies(rows: DataSet) -> IntArray:

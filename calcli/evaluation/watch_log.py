@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -33,13 +33,15 @@ from calcli.evaluation.watch_state import (
     Episode,
     Settings,
     State,
+    WatchFacts,
     check_whole,
+    evidence_of,
     locked_state,
     read_state,
     save_state,
 )
 from calcli.number_words import noun
-from calcli.records import JsonObject
+from calcli.output import Count, Output
 
 MOST_NAMED = 3
 """Questions that a sentence names."""
@@ -52,6 +54,50 @@ class LogBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     episode: int
     n: int
     log_e: float
+
+
+class LogSettingsOutput(Output, kw_only=True):
+    """The settings of a log in the JSON."""
+
+    tolerance: float
+    level: float
+
+
+class LogWatchOutput(Output, kw_only=True):
+    """The JSON of ``calcli watch`` of a log of decisions."""
+
+    calcli_watch: Literal[1]
+    alarm: bool
+    e: Annotated[
+        float,
+        msgspec.Meta(
+            description="Evidence of all questions: the sum of their shares times"
+            " their evidence, and a reserve for later ones."
+        ),
+    ]
+    log_e: float
+    alarm_at_e: float
+    batches: Count
+    rows: Count
+    overconfidence: Annotated[
+        float | None,
+        msgspec.Meta(
+            description="Of the newest batch of the leading question, as since."
+        ),
+    ]
+    since: int | None
+    leading: Annotated[
+        str, msgspec.Meta(description="The question with the most evidence.")
+    ]
+    alarm_batch: int | None
+    episode: Annotated[int, msgspec.Meta(ge=1)]
+    settings: LogSettingsOutput
+    questions: Annotated[
+        dict[str, WatchFacts],
+        msgspec.Meta(
+            description="By name; the level of each is its share of the whole."
+        ),
+    ]
 
 
 class LogState(msgspec.Struct, forbid_unknown_fields=True):
@@ -105,21 +151,27 @@ class LogState(msgspec.Struct, forbid_unknown_fields=True):
         """Questions, those with the most weighted evidence first."""
         return sorted(self.questions, key=self.weighted, reverse=True)
 
-    def to_dict(self) -> JsonObject:
-        """Content of ``calcli watch --json``."""
+    def output(self) -> LogWatchOutput:
+        """The JSON of ``calcli watch``."""
         episode = self.current
         leading = self.by_evidence[0]
-        questions = {name: state.to_dict() for name, state in self.questions.items()}
-        return {
-            **episode.facts(self.log_e),
-            "overconfidence": questions[leading]["overconfidence"],
-            "since": questions[leading]["since"],
-            "leading": leading,
-            "alarm_batch": episode.alarm_at,
-            "episode": self.episode,
-            "settings": {"tolerance": self.tolerance, "level": self.level},
-            "questions": questions,
-        }
+        questions = {name: state.facts for name, state in self.questions.items()}
+        return LogWatchOutput(
+            calcli_watch=1,
+            alarm=episode.alarm_at is not None,
+            e=evidence_of(self.log_e),
+            log_e=self.log_e,
+            alarm_at_e=episode.alarm_at_e,
+            batches=len(episode.batches),
+            rows=episode.rows,
+            overconfidence=questions[leading].overconfidence,
+            since=questions[leading].since,
+            leading=leading,
+            alarm_batch=episode.alarm_at,
+            episode=self.episode,
+            settings=LogSettingsOutput(tolerance=self.tolerance, level=self.level),
+            questions=questions,
+        )
 
     def sentence(self) -> str:
         """One line for people."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar, get_args
+from typing import Annotated, Literal, Protocol, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -27,7 +27,7 @@ from calcli.io.atomic import (
 from calcli.io.inputs import open_document
 from calcli.io.rows_seen import RowSketch
 from calcli.number_words import noun, samples
-from calcli.records import JsonObject
+from calcli.output import Count, Output
 from calcli.statistics.betting import ALTERNATIVES, Evidence
 
 Watched = Literal["top", "positive"]
@@ -129,7 +129,12 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def e(self) -> float:
         """Evidence E, at most e^700."""
-        return math.exp(min(self.log_e, LARGEST_LOG))
+        return evidence_of(self.log_e)
+
+
+def evidence_of(log_e: float) -> float:
+    """Evidence E of its logarithm, at most e^700."""
+    return math.exp(min(log_e, LARGEST_LOG))
 
 
 class EpisodeBatch(Protocol):
@@ -170,25 +175,18 @@ class Episode:
                 return number
         return None
 
-    def facts(self, log_e: float) -> JsonObject:
-        """First keys of ``calcli watch --json``. log_e : the evidence now."""
-        return {
-            "alarm": self.alarm_at is not None,
-            "e": math.exp(min(log_e, LARGEST_LOG)),
-            "log_e": log_e,
-            "alarm_at_e": 1.0 / self.level,
-            "batches": len(self.batches),
-            "rows": self.rows,
-        }
+    @property
+    def alarm_at_e(self) -> float:
+        """Evidence at which the alarm is raised."""
+        return 1.0 / self.level
 
     def numbers(self, log_e: float) -> str:
         """Its batches, samples and evidence, in words."""
         n = len(self.batches)
         batches = f"{n} {noun(n, 'batch')}"
-        e = math.exp(min(log_e, LARGEST_LOG))
         return (
-            f"{batches}, {samples(self.rows)}; evidence {e:.3g} (alarm at"
-            f" {1.0 / self.level:g})"
+            f"{batches}, {samples(self.rows)}; evidence {evidence_of(log_e):.3g}"
+            f" (alarm at {self.alarm_at_e:g})"
         )
 
     def alarm_sentence(self, where: str) -> str:
@@ -197,6 +195,56 @@ class Episode:
             f"ALARM since batch {self.alarm_at}: no longer calibrated within"
             f" {self.tolerance:g}{where}; refit, then --reset"
         )
+
+
+class SettingsOutput(Output, kw_only=True):
+    """The settings in the JSON."""
+
+    tolerance: float
+    level: float
+    label: Watched
+    calibrator: str | None
+    units: bool
+
+
+class WatchFacts(Output, kw_only=True):
+    """The JSON of ``calcli watch`` without its first key.
+
+    It is what Python returns, and what a log of decisions has for every question.
+    """
+
+    alarm: bool
+    e: float
+    log_e: float
+    alarm_at_e: float
+    batches: Count
+    rows: Count
+    overconfidence: float | None
+    accuracy: float | None
+    left_out: Annotated[
+        Count,
+        msgspec.Meta(
+            description="First samples of the newest file that were in earlier"
+            " batches, and are not counted again."
+        ),
+    ]
+    repeated: Annotated[
+        Count,
+        msgspec.Meta(
+            description="New samples of the newest file whose units were in earlier"
+            " batches, and are not counted."
+        ),
+    ]
+    since: int | None
+    alarm_batch: int | None
+    episode: Annotated[int, msgspec.Meta(ge=1)]
+    settings: SettingsOutput
+
+
+class WatchOutput(WatchFacts):
+    """The JSON of ``calcli watch``."""
+
+    calcli_watch: Literal[1]
 
 
 class State(msgspec.Struct, forbid_unknown_fields=True):
@@ -247,23 +295,29 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
             np.array(self.best_start, dtype=float),
         ).extended()
 
-    def to_dict(self) -> JsonObject:
-        """Content of ``calcli watch --json``."""
+    @property
+    def facts(self) -> WatchFacts:
+        """What ``calcli watch --json`` says."""
         episode = self.current
         evidence = self.evidence
         last = self.batches[-1] if episode.batches else None
         has_evidence = last is not None and evidence.log_e > 0.0
-        return {
-            **episode.facts(evidence.log_e),
-            "overconfidence": getattr(last, "overconfidence", None),
-            "accuracy": getattr(last, "accuracy", None),
-            "left_out": getattr(last, "left_out", 0) or 0,
-            "repeated": getattr(last, "repeated", 0) or 0,
-            "since": evidence.since if has_evidence else None,
-            "alarm_batch": episode.alarm_at,
-            "episode": self.episode,
-            "settings": msgspec.to_builtins(self.settings),
-        }
+        return WatchFacts(
+            alarm=episode.alarm_at is not None,
+            e=evidence_of(evidence.log_e),
+            log_e=evidence.log_e,
+            alarm_at_e=episode.alarm_at_e,
+            batches=len(episode.batches),
+            rows=episode.rows,
+            overconfidence=getattr(last, "overconfidence", None),
+            accuracy=getattr(last, "accuracy", None),
+            left_out=getattr(last, "left_out", 0) or 0,
+            repeated=getattr(last, "repeated", 0) or 0,
+            since=evidence.since if has_evidence else None,
+            alarm_batch=episode.alarm_at,
+            episode=self.episode,
+            settings=SettingsOutput.of(self.settings),
+        )
 
     def sentence(self) -> str:
         """One line for people."""

@@ -44,6 +44,7 @@ LAYERS = [
     ["rounding"],
     ["numerics", "parallel"],
     ["optional_packages"],
+    ["output"],
     ["errors", "items", "number_words", "records", "role_words", "settings"],
 ]
 # Within metrics/, from the walk over the rows down to what a table of them holds; the plain

@@ -285,12 +285,12 @@ def test_a_promise_that_nothing_keeps_is_made_in_one_set_of_twenty():
         answers = flat_answers(200, rng, 0.899)
         facts = thresholds(answers, Demand(0.9, {}, 0.95))
         for name in ("threshold", "confidence_threshold"):
-            promised[name] += facts[name] is not None
-        cuts = facts["cuts"].values()
-        promised["cuts"] += any(cut["threshold"] is not None for cut in cuts)
+            promised[name] += getattr(facts, name) is not None
+        cuts = facts.cuts.values()
+        promised["cuts"] += any(cut.threshold is not None for cut in cuts)
         records = Records()
         for answers_of_question in (answers, flat_answers(200, rng, 0.9)):
             records.add(answers_of_question)
         record = records.threshold(0.82, 0.95)
-        promised["record"] += record["threshold"] is not None
+        promised["record"] += record.threshold is not None
     assert max(promised.values()) <= 26

@@ -36,6 +36,7 @@ from calcli.cli.decision_logs.watch import is_state_of_log, watch_log_command
 from calcli.cli.render import print_json, print_sentence
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.watch import check_state_path, watch
+from calcli.evaluation.watch_state import WatchOutput
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.io.question_artifact import load_for
@@ -147,7 +148,7 @@ def _watch_rows(args: WatchArgs, path: Path, named: dict[str, Any]) -> int:
         if rows is not None:
             command.caveats(rows)
     if args.json:
-        print_json({"calcli_watch": 1, **state.to_dict()})
+        print_json(WatchOutput.of(state.facts, calcli_watch=1).to_dict())
     else:
         print_sentence(state.sentence())
     if state.current.alarm_at is not None:

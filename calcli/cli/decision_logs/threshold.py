@@ -1,8 +1,10 @@
 """``threshold`` of a log of decisions: of each question, and of whole records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from msgspec import UNSET, UnsetType
 
 from calcli.cli.context import CommandContext
 from calcli.cli.decision_logs.fit import (
@@ -18,8 +20,13 @@ from calcli.errors import FitError, UsageError
 from calcli.evaluation.caveats import not_held_out
 from calcli.evaluation.question_thresholds import (
     Answers,
+    CutOutput,
     Demand,
+    LogThresholdOutput,
+    QuestionOutput,
+    RecordOutput,
     Records,
+    TiesOutput,
     are_copies,
     thresholds,
 )
@@ -31,7 +38,6 @@ from calcli.io.locate import split_where
 from calcli.io.provenance import identity
 from calcli.io.question_artifact import load_for
 from calcli.number_words import noun
-from calcli.records import JsonObject
 
 WHOLE_RECORD = "whole record"
 """What the table calls the threshold of all questions of a record at once."""
@@ -60,14 +66,14 @@ def threshold_log(args: Any) -> int:
     if args.record and demand.accuracy is None:
         raise UsageError("--record: needs --accuracy, the share of records to be right")
     command = CommandContext(args)
-    content = _thresholds_of_log(args, demand, command)
-    is_found = _has_any(content)
+    output = _thresholds_of_log(args, demand, command)
+    is_found = _has_any(output)
     if args.output is not None and is_found:
-        write_json(Path(args.output), content, force=args.force)
+        write_json(Path(args.output), output.to_dict(), force=args.force)
     if args.json:
-        print_json(content)
+        print_json(output.to_dict())
     else:
-        _print(content, command)
+        _print(output, command)
         if args.output is not None and is_found:
             print_path(Path(args.output))
     return 0 if is_found else FitError.exit_code
@@ -75,12 +81,12 @@ def threshold_log(args: Any) -> int:
 
 def _thresholds_of_log(
     args: Any, demand: Demand, command: CommandContext
-) -> JsonObject:
-    """Thresholds of every question, and with --record of records, as JSON prints them.
+) -> LogThresholdOutput:
+    """Thresholds of every question, and with --record of records.
 
     Raises UsageError for precisions of options that no question has.
     """
-    questions: dict[str, JsonObject] = {}
+    questions: dict[str, QuestionOutput] = {}
     records = Records()
     unknown = set(demand.precisions)
     with logs_once(args.given, args.where), command:
@@ -92,10 +98,7 @@ def _thresholds_of_log(
             _warn_of_copies(bundles, of_logs, command)
             answers = Answers.joined(of_logs)
             sha256 = None if artifact is None else identity(artifact)
-            questions[answers.question] = {
-                **thresholds(answers, demand),
-                "calibrator_sha256": sha256,
-            }
+            questions[answers.question] = thresholds(answers, demand, sha256)
             unknown.difference_update(answers.classes or ())
             if args.record:
                 records.add(answers)
@@ -107,10 +110,10 @@ def _thresholds_of_log(
             f"--precision {listing}: no question has this option; of yes/no they are"
             " yes and no, and options that differ from row to row have none"
         )
-    content: JsonObject = {"calcli_threshold": 1, "questions": questions}
+    record: RecordOutput | UnsetType = UNSET
     if args.record:
-        content["record"] = records.threshold(args.accuracy, args.confidence)
-    return content
+        record = records.threshold(args.accuracy, args.confidence)
+    return LogThresholdOutput(calcli_threshold=1, questions=questions, record=record)
 
 
 def _refuse_logs_without_labels(args: Any) -> None:
@@ -164,90 +167,97 @@ def _warn_of_copies(
                 command.warn(text, about=bundles[second])
 
 
-def _has_any(content: Mapping[str, Any]) -> bool:
+def _has_any(output: LogThresholdOutput) -> bool:
     """True where any threshold was found."""
-    all_thresholds = [content.get("record", {}).get("threshold")]
-    for facts in content["questions"].values():
-        all_thresholds.append(facts.get("threshold"))
-        all_thresholds += [cut["threshold"] for cut in facts.get("cuts", {}).values()]
+    all_thresholds = []
+    if output.record:
+        all_thresholds.append(output.record.threshold)
+    for question in output.questions.values():
+        if question.threshold is not UNSET:
+            all_thresholds.append(question.threshold)
+        for cut in (question.cuts or {}).values():
+            all_thresholds.append(cut.threshold)
     return any(threshold is not None for threshold in all_thresholds)
 
 
 # ---- for people
 
 
-def _print(content: Mapping[str, Any], command: CommandContext) -> None:
+def _print(output: LogThresholdOutput, command: CommandContext) -> None:
     """Print the thresholds of confidence, the cuts, and what ties hide."""
     command.tell_warnings()
-    questions = content["questions"]
-    shown = dict(list(questions.items())[:MOST_LINES])
-    by_confidence = [
-        _confidence_row(name, facts)
-        for name, facts in shown.items()
-        if "threshold" in facts
-    ]
-    if "record" in content:
-        by_confidence.append(_confidence_row(WHOLE_RECORD, content["record"]))
+    shown = dict(list(output.questions.items())[:MOST_LINES])
+    searched: dict[str, QuestionOutput | RecordOutput] = dict(shown)
+    if output.record:
+        searched[WHOLE_RECORD] = output.record
+    by_confidence = []
+    for name, question in searched.items():
+        if question.threshold is not UNSET:
+            by_confidence.append(_confidence_row(name, question))
     head = ["question", "rows", "from", "confidence", "coverage", "right", "at least"]
     if by_confidence:
         print_table(head, by_confidence)
     cuts = []
-    for name, facts in shown.items():
-        for option, cut in facts.get("cuts", {}).items():
+    for name, question in shown.items():
+        for option, cut in (question.cuts or {}).items():
             cuts.append(_cut_row(name, option, cut))
     if cuts:
         head = ["question", "accept", "where P", "coverage", "right", "at least"]
         print_table(head, cuts)
-    say_more(len(questions), command)
-    searched = dict(shown)
-    if "record" in content:
-        searched[WHOLE_RECORD] = content["record"]
-    for name, facts in searched.items():
-        highest = facts.get("highest_accuracy")
-        if highest is not None:
+    say_more(len(output.questions), command)
+    for name, thresholds_of in searched.items():
+        if isinstance(thresholds_of.highest_accuracy, float):
             command.say(
-                f"{name}: no threshold guarantees this accuracy; at most {highest:g}"
-                " can be guaranteed"
+                f"{name}: no threshold guarantees this accuracy; at most"
+                f" {thresholds_of.highest_accuracy:g} can be guaranteed"
             )
-    for name, facts in shown.items():
-        for option, cut in facts.get("cuts", {}).items():
-            if cut["threshold"] is None:
+    for name, question in shown.items():
+        for option, cut in (question.cuts or {}).items():
+            if cut.threshold is None:
                 command.say(
                     f"{name}: no threshold guarantees this precision of {option} (too"
                     " few samples, or too many wrong among the surest)"
                 )
-        if facts["ties"] is not None:
-            command.say(_about_ties(name, facts["ties"], facts["n"]))
-    left_out = content.get("record", {}).get("left_out", 0)
-    if left_out:
+        if question.ties is not None:
+            command.say(_about_ties(name, question.ties, question.n))
+    if output.record and output.record.left_out:
+        n = output.record.left_out
         command.say(
-            f"{left_out} {noun(left_out, 'record')} without an answer to every question"
-            " left out"
+            f"{n} {noun(n, 'record')} without an answer to every question left out"
         )
 
 
-def _confidence_row(name: str, facts: Mapping[str, Any]) -> list[Cell]:
+def _confidence_row(name: str, question: QuestionOutput | RecordOutput) -> list[Cell]:
     """A line of the table of confidences."""
-    keys = ("threshold", "confidence_threshold", "coverage", "accuracy")
-    numbers = [facts.get(key) for key in (*keys, "accuracy_lower")]
-    return [name, facts["n"], *numbers]
+    own_threshold: float | UnsetType | None = None
+    if isinstance(question, QuestionOutput):
+        own_threshold = question.confidence_threshold
+    cells: list[Cell] = [name, question.n]
+    for number in (
+        question.threshold,
+        own_threshold,
+        question.coverage,
+        question.accuracy,
+        question.accuracy_lower,
+    ):
+        cells.append(None if number is UNSET else number)
+    return cells
 
 
-def _cut_row(question: str, option: str, cut: Mapping[str, Any]) -> list[Cell]:
+def _cut_row(question: str, option: str, cut: CutOutput) -> list[Cell]:
     """A line of the table of cuts; no is accepted below a cut of P(yes)."""
     where = ""
-    if cut["threshold"] is not None:
-        where = f"P({option}) >= {cut['threshold']:.4f}"
+    if cut.threshold is not None:
+        where = f"P({option}) >= {cut.threshold:.4f}"
         if option == NO:
-            where = f"P(yes) <= {1.0 - cut['threshold']:.4f}"
-    numbers = [cut[key] for key in ("coverage", "accuracy", "accuracy_lower")]
-    return [question, option, where, *numbers]
+            where = f"P(yes) <= {1.0 - cut.threshold:.4f}"
+    return [question, option, where, cut.coverage, cut.accuracy, cut.accuracy_lower]
 
 
-def _about_ties(name: str, ties: Mapping[str, Any], n: int) -> str:
+def _about_ties(name: str, ties: TiesOutput, n: int) -> str:
     """What is said of answers that share the highest confidence."""
     return (
-        f"{name}: {ties['n']} of {n} answers share the highest confidence,"
-        f" {ties['confidence']:.2f}, and {ties['accuracy']:.1%} of them are right; no"
+        f"{name}: {ties.n} of {n} answers share the highest confidence,"
+        f" {ties.confidence:.2f}, and {ties.accuracy:.1%} of them are right; no"
         " threshold tells them apart"
     )

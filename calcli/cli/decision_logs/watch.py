@@ -40,7 +40,7 @@ def watch_log_command(args: Any, named: dict[str, Any]) -> int:
         )
         command.clear()
     if args.json:
-        print_json({"calcli_watch": 1, **state.to_dict()})
+        print_json(state.output().to_dict())
     else:
         print_sentence(state.sentence())
         if not args.quiet:
@@ -67,18 +67,18 @@ def _print_questions(state: LogState, command: CommandContext) -> None:
     """Print a line for each question, those with the most evidence first."""
     table: list[list[Cell]] = []
     for name in state.by_evidence[:MOST_LINES]:
-        facts = state.questions[name].to_dict()
-        mark = "alarm" if facts["alarm"] else ""
+        facts = state.questions[name].facts
+        mark = "alarm" if facts.alarm else ""
         gap = "-"
-        if facts["overconfidence"] is not None:
-            gap = f"{facts['overconfidence']:+.4f}"
+        if facts.overconfidence is not None:
+            gap = f"{facts.overconfidence:+.4f}"
         table.append(
             [
                 name,
-                facts["rows"],
+                facts.rows,
                 gap,
-                f"{facts['e']:.3g}",
-                f"{facts['alarm_at_e']:.3g}",
+                f"{facts.e:.3g}",
+                f"{facts.alarm_at_e:.3g}",
                 mark,
             ]
         )
