@@ -357,21 +357,6 @@ def held_to(
     return values
 
 
-def option_facts(struct: type[Any]) -> list[dict[str, Any]]:
-    """Table of a method's options: name, default, allowed values, description."""
-    schema = msgspec.json.schema(struct)["$defs"][struct.__name__]
-    described = []
-    for name, facts in schema["properties"].items():
-        option = {
-            "name": name,
-            "default": facts.get("default"),
-            "allowed": allowed_text(facts),
-            "description": facts.get("description", ""),
-        }
-        described.append(option)
-    return described
-
-
 PLAIN_TYPES = {
     "null": "none",
     "boolean": "true|false",

@@ -287,30 +287,30 @@ def toctree(entries: Iterable[str]) -> list[str]:
 def method_page(name: str) -> str:
     """One method: what it does, its formula, options, laws and reference."""
     facts = describe(name)
-    lines = [f"# {name}: {escaped(facts['title'])}", ""]
+    lines = [f"# {name}: {escaped(facts.title)}", ""]
     lines += ["```console", f"$ calcli fit --method {name} logits.h5", "```", ""]
-    if facts["use"]:
-        lines += [f"*When to use it:* {escaped(facts['use'])}.", ""]
-    if facts["aliases"]:
-        lines += [f"*Also called* {', '.join(map(code, facts['aliases']))}.", ""]
+    if facts.use:
+        lines += [f"*When to use it:* {escaped(facts.use)}.", ""]
+    if facts.aliases:
+        lines += [f"*Also called* {', '.join(map(code, facts.aliases))}.", ""]
     lines += [
         *formula("methods", name),
-        *prose(facts["description"]),
+        *prose(facts.description),
         *fitted(name),
         "## Options",
         "",
     ]
-    if facts["options"]:
+    if facts.options:
         lines += table(
             ["`--set`", "default", "allowed", "meaning"],
             [
                 [
-                    code(o["name"]),
-                    code(spelt(o["default"])),
-                    spaced(o["allowed"]),
-                    escaped(o["description"]),
+                    code(o.name),
+                    code(spelt(o.default)),
+                    spaced(o.allowed),
+                    escaped(o.description),
                 ]
-                for o in facts["options"]
+                for o in facts.options
             ],
         )
     else:
@@ -318,9 +318,9 @@ def method_page(name: str) -> str:
     lines += [
         "## What it promises",
         "",
-        *(f"- {escaped(words)}" for law, words in LAWS.items() if facts[law]),
+        *(f"- {escaped(words)}" for law, words in LAWS.items() if getattr(facts, law)),
     ]
-    return "\n".join([*lines, f"- memory: {MEMORY[facts['memory']]}", ""])
+    return "\n".join([*lines, f"- memory: {MEMORY[facts.memory]}", ""])
 
 
 def spaced(choices: str) -> str:
@@ -348,9 +348,9 @@ def methods_table() -> str:
         rows.append(
             [
                 f"[{name}](generated/methods/{name}.md)",
-                escaped(facts["title"]),
+                escaped(facts.title),
                 preserving(facts),
-                escaped(facts["use"]),
+                escaped(facts.use),
             ]
         )
     return "\n".join(
@@ -378,20 +378,20 @@ def metric_page(name: str) -> str:
     lines = [
         f"# {name}",
         "",
-        f"{escaped(facts['summary'])}.",
+        f"{escaped(facts.summary)}.",
         "",
         *formula("metrics", name),
     ]
     lines += ["```console", f"$ calcli evaluate logits.h5 --metric {name}", "```", ""]
     rows = [
-        ["in a line", code(facts["formula"])],
-        ["direction", facts["direction"]],
+        ["in a line", code(facts.formula)],
+        ["direction", facts.direction],
         ["shown", shown(own)],
     ]
     rows += [["also called", ", ".join(map(code, own.aliases))]] if own.aliases else []
     rows += [
-        ["signature", code(facts["signature"])],
-        ["reference", escaped(facts["reference"])],
+        ["signature", code(facts.signature)],
+        ["reference", escaped(facts.reference)],
     ]
     lines += table(["", ""], rows)
     near = [

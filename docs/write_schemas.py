@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from calcli.cli.commands.methods import MethodsOutput
+from calcli.cli.commands.metrics import MetricsOutput
 from calcli.evaluation.compare_logs import LogComparisonOutput
 from calcli.evaluation.json_structs import EvaluationOutput
 from calcli.evaluation.leaderboard import ComparisonOutput
@@ -42,6 +44,8 @@ STRUCTS: dict[str, Defined] = {
         "calcli evaluate --json; also calcli report --json, and to_dict() in Python",
         EvaluationOutput,
     ),
+    "methods": Defined("calcli methods --json", MethodsOutput),
+    "metrics": Defined("calcli metrics --json", MetricsOutput),
     "threshold": Defined("calcli threshold --json", ThresholdOutput),
     "threshold_log": Defined(
         "calcli threshold --json of a log of decisions", LogThresholdOutput

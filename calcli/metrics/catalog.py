@@ -14,6 +14,7 @@ from calcli.metrics.registry import METRICS as REGISTERED
 from calcli.metrics.registry import Metric
 from calcli.metrics.settings import MetricSettings, norm_text
 from calcli.metrics.values import Undefined, Value
+from calcli.output import Output
 
 FAMILIES = (
     "losses",
@@ -207,10 +208,20 @@ def measure(name: str, context: MetricContext) -> Value:
         return Value(None, str(why))
 
 
-def describe_metric(name: str) -> dict[str, str]:
-    """Everything about one metric: name, summary, formula, direction, reference,
-    signature, description.
-    """
+class MetricOutput(Output, kw_only=True):
+    """A metric in the JSON of ``calcli metrics``."""
+
+    name: str
+    summary: str
+    formula: str
+    direction: str
+    reference: str
+    signature: str
+    description: str
+
+
+def describe_metric(name: str) -> MetricOutput:
+    """Everything about one metric."""
     m = metric(name)
     way = {
         "low": "low is good",
@@ -219,16 +230,23 @@ def describe_metric(name: str) -> dict[str, str]:
         "one": "near 1 is good",
         None: "neither end is good",
     }
-    facts = {
-        "formula": m.formula,
-        "direction": way[m.better],
-        "reference": m.reference or "-",
-    }
-    facts["signature"] = signature(m.name, MetricSettings())
-    lines = [f"{m.title}.", "", *(f"{key}: {fact}" for key, fact in facts.items())]
-    return {
-        "name": m.name,
-        "summary": m.title,
-        **facts,
-        "description": "\n".join(lines),
-    }
+    direction = way[m.better]
+    reference = m.reference or "-"
+    signed = signature(m.name, MetricSettings())
+    lines = [
+        f"{m.title}.",
+        "",
+        f"formula: {m.formula}",
+        f"direction: {direction}",
+        f"reference: {reference}",
+        f"signature: {signed}",
+    ]
+    return MetricOutput(
+        name=m.name,
+        summary=m.title,
+        formula=m.formula,
+        direction=direction,
+        reference=reference,
+        signature=signed,
+        description="\n".join(lines),
+    )

@@ -313,12 +313,12 @@ def test_a_metric_with_an_unknown_better_direction_is_refused():
 @pytest.mark.parametrize("name", metric_names())
 def test_every_metric_is_described_and_signed(name):
     facts = describe_metric(name)
-    assert facts["summary"]
-    assert facts["signature"].startswith(f"{name}|") or facts["signature"].startswith(
+    assert facts.summary
+    assert facts.signature.startswith(f"{name}|") or facts.signature.startswith(
         f"{name}|calcli"
     )
-    assert facts["signature"] == signature(name, MetricSettings())
-    assert facts["formula"] in facts["description"]
+    assert facts.signature == signature(name, MetricSettings())
+    assert facts.formula in facts.description
 
 
 @pytest.mark.parametrize("name", metric_names())

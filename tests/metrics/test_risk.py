@@ -483,5 +483,5 @@ def test_groups_have_slopes_of_their_own(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("name", RISKS)
 def test_every_one_is_described(name):
     facts = describe_metric(name)
-    assert facts["reference"] != "-"
-    assert "label:positive" in facts["signature"]
+    assert facts.reference != "-"
+    assert "label:positive" in facts.signature
