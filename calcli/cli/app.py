@@ -19,7 +19,6 @@ from calcli import __version__
 from calcli.cli.former_names import with_present_names
 from calcli.cli.help_pages import (
     HEADINGS,
-    READING,
     READING_LINE,
     common_options,
 )
@@ -206,7 +205,11 @@ class Command(TyperCommand):
         shown = [name for name in common if name in options]
         with formatter.section("Options"):
             formatter.write_dl([options[name] for name in (*shown, "help", "help_all")])
-        if self.command_name != "extract" and READING.intersection(options):
+        # here, as the list of commands is printed without NumPy, which these need
+        from calcli.cli.options import Reading, names_of
+
+        reads_files = any(name in options for name in names_of(Reading))
+        if self.command_name != "extract" and reads_files:
             formatter.write_paragraph()
             formatter.write_text(READING_LINE)
 

@@ -45,21 +45,6 @@ HEADINGS = (
 declared (``rich_help_panel``), and those without one come first.
 """
 
-READING = frozenset(
-    [
-        "scores",
-        "labels",
-        "kind",
-        "allow_external",
-        "ignore_label",
-        "group_by",
-        "unit",
-        "ids",
-        "sample_weight",
-    ]
-)
-"""Field names of the options that say how a file is read."""
-
 READING_LINE = (
     "Reading files (--scores --labels --kind --unit --ids …): see calcli extract --help"
 )
