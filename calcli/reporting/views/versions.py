@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from calcli.evaluation.facts import Estimate
 from calcli.evaluation.findings import DOUBTS
 from calcli.evaluation.results import Result
 from calcli.evaluation.scores import Score
@@ -39,6 +40,22 @@ EMPTY = Cell(NONE)
 
 
 @dataclass(frozen=True)
+class VersionColumn:
+    """A column of numbers of the table of versions.
+
+    head : its words, empty for those of its term. term : of the glossary. unit : behind
+    the head. has_interval : does the smaller text give an interval? cells : a version
+    each.
+    """
+
+    head: str
+    cells: Sequence[Cell]
+    term: str = ""
+    unit: str = ""
+    has_interval: bool = False
+
+
+@dataclass(frozen=True)
 class VersionRow:
     """A row of the table of versions. folds : of cross-fitting, if there was one."""
 
@@ -47,16 +64,7 @@ class VersionRow:
     sample: Markup
     is_recommended: bool
     state: State
-    says: Cell
-    happens: Cell
-    gap: Cell
-    slope: Cell
-    error: Cell
-    loss: Cell
-    change: Cell
-    brier: Cell
-    accuracy: Cell
-    changed: Cell
+    cells: Sequence[Cell]
 
 
 @dataclass(frozen=True)
@@ -72,15 +80,12 @@ class FindingLine:
 class VersionsView:
     """The table of versions and their findings.
 
-    about_class_one : says and happens are of P(class 1), else of the confidence.
+    about_class_one : is the table about P(class 1), not the confidence?
     """
 
     ident: str
     about_class_one: bool
-    has_changes: bool
-    has_slope: bool
-    loss_name: str
-    has_brier: bool
+    columns: Sequence[VersionColumn]
     rows: Sequence[VersionRow]
     findings: Sequence[FindingLine]
     are_several: bool
@@ -89,61 +94,131 @@ class VersionsView:
 def versions_view(chapter: Chapter) -> VersionsView:
     """The versions of a model, and their findings."""
     model = chapter.model
-    rows = [_row(model, number) for number in range(len(model.versions))]
-    first = model.versions[0].result
+    columns = version_columns(model)
+    rows = []
+    for number, version in enumerate(model.versions):
+        n_folds = version.result.n_folds
+        rows.append(
+            VersionRow(
+                name=version.name,
+                folds=f"cross-fitted, {n_folds} folds" if n_folds else "",
+                sample=line_sample(number),
+                is_recommended=number == model.recommended,
+                state=state_of(version.report),
+                cells=[column.cells[number] for column in columns],
+            )
+        )
     return VersionsView(
         ident=chapter.ident("versions"),
         about_class_one=model.is_about_class_one,
-        has_changes=any(row.change is not EMPTY for row in rows),
-        has_slope=any(row.slope is not EMPTY for row in rows),
-        loss_name="NLL" if first.n_classes is not None else "squared error",
-        has_brier=first.n_classes is not None,
+        columns=columns,
         rows=rows,
         findings=findings_of(model.versions),
         are_several=len(model.versions) > 1,
     )
 
 
-def _row(model: ModelResults, number: int) -> VersionRow:
-    version = model.versions[number]
-    result = version.result
-    facts = version.report.facts
-    one = facts.class_one
-    right = _accuracy_cell(result)
-    says = facts.confidence
-    happens = right
-    gap = facts.overconfidence
-    if model.is_about_class_one and one is not None:
-        right = replace(right, small="")
-        says = one.predicted
-        gap = one.gap
-        happens = Cell(share(one.observed), raw=repr(one.observed))
-    changed = EMPTY
-    if number:
-        changed = _changed_cell(version.n_changed, model.n)
-    if number and model.is_about_class_one:
-        right = replace(right, small=f"{changed.text} change")
-    return VersionRow(
-        name=version.name,
-        folds=f"cross-fitted, {result.n_folds} folds" if result.n_folds else "",
-        sample=line_sample(number),
-        is_recommended=number == model.recommended,
-        state=state_of(version.report),
-        says=Cell(share(says), raw=repr(says)),
-        happens=happens,
-        gap=Cell(
-            signed_points(gap.value),
-            span(gap.interval.low, gap.interval.high),
-            repr(gap.value),
-        ),
-        slope=_number_cell(result, "slope", 2),
-        error=_error_cell(result),
-        loss=_number_cell(result, result.loss_name, 4),
-        change=_change_cell(result),
-        brier=_number_cell(result, "brier", 4),
-        accuracy=right,
-        changed=changed,
+def version_columns(model: ModelResults) -> list[VersionColumn]:
+    """Columns of numbers in their order, without those that have none."""
+    results = [version.result for version in model.versions]
+    has_classes = results[0].n_classes is not None
+    change = f"Change in {'NLL' if has_classes else 'squared error'}"
+    errors = [_error_cell(result) for result in results]
+    losses = [_number_cell(result, result.loss_name, 4) for result in results]
+    changes = [_change_cell(result) for result in results]
+    briers = [EMPTY] * len(results)
+    if has_classes:
+        briers = [_number_cell(result, "brier", 4) for result in results]
+    columns = _columns_of_confidence(model)
+    if model.is_about_class_one:
+        columns = _columns_of_class_one(model)
+    columns.append(VersionColumn("ECE", errors, "ece", unit="points"))
+    if has_classes:
+        columns.append(VersionColumn("NLL", losses, "loss"))
+    else:
+        columns.append(VersionColumn("Squared error", losses))
+    columns.append(VersionColumn(change, changes))
+    columns.append(VersionColumn("Brier", briers, "brier"))
+    changed = _changed_cells(model)
+    if model.is_about_class_one:
+        accuracies = _accuracies_with_changes(model, changed)
+        columns.append(VersionColumn("", accuracies, "accuracy"))
+    else:
+        columns.append(VersionColumn("Predictions changed", changed))
+    return [column for column in columns if _has_numbers(column)]
+
+
+def _has_numbers(column: VersionColumn) -> bool:
+    return any(cell is not EMPTY for cell in column.cells)
+
+
+def _columns_of_confidence(model: ModelResults) -> list[VersionColumn]:
+    """Mean confidence, accuracy and their gap."""
+    confidences = []
+    accuracies = []
+    gaps = []
+    for version in model.versions:
+        facts = version.report.facts
+        confidences.append(_share_cell(facts.confidence))
+        accuracies.append(_accuracy_cell(version.result))
+        gaps.append(_gap_cell(facts.overconfidence))
+    return [
+        VersionColumn("Sure", confidences, "confidence"),
+        VersionColumn("Right", accuracies, "accuracy"),
+        VersionColumn("", gaps, "overconfidence", unit="points", has_interval=True),
+    ]
+
+
+def _columns_of_class_one(model: ModelResults) -> list[VersionColumn]:
+    """Mean P(class 1), frequency of class 1, their gap, and the slope."""
+    predicted = []
+    observed = []
+    gaps = []
+    slopes = []
+    for version in model.versions:
+        one = version.report.facts.class_one
+        assert one is not None
+        predicted.append(_share_cell(one.predicted))
+        observed.append(_share_cell(one.observed))
+        gaps.append(_gap_cell(one.gap))
+        slopes.append(_number_cell(version.result, "slope", 2))
+    return [
+        VersionColumn("Predicted", predicted, "predicted"),
+        VersionColumn("Observed", observed),
+        VersionColumn("Gap", gaps, unit="points", has_interval=True),
+        VersionColumn("Slope", slopes, "slope"),
+    ]
+
+
+def _share_cell(value: float) -> Cell:
+    return Cell(share(value), raw=repr(value))
+
+
+def _gap_cell(gap: Estimate) -> Cell:
+    return Cell(
+        signed_points(gap.value),
+        span(gap.interval.low, gap.interval.high),
+        repr(gap.value),
     )
+
+
+def _changed_cells(model: ModelResults) -> list[Cell]:
+    """How many predictions every calibrator changes; the first version is unchanged."""
+    cells = [EMPTY]
+    for version in model.versions[1:]:
+        cells.append(_changed_cell(version.n_changed, model.n))
+    return cells
+
+
+def _accuracies_with_changes(
+    model: ModelResults, changed: Sequence[Cell]
+) -> list[Cell]:
+    """Accuracies, and how many predictions change in place of the interval."""
+    cells = []
+    for version, change in zip(model.versions, changed, strict=True):
+        small = "" if change is EMPTY else f"{change.text} change"
+        cells.append(replace(_accuracy_cell(version.result), small=small))
+    return cells
 
 
 def _changed_cell(n_changed: int, n: int) -> Cell:
