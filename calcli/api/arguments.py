@@ -185,10 +185,20 @@ def open_scores(
 
 
 @contextmanager
-def open_unlabelled(scores: Scores, kind: str) -> Iterator[Rows]:
-    """Open rows to apply a calibrator to: those of a bundle, or an array in memory."""
+def open_unlabelled(
+    scores: Scores, kind: str, class_names: Sequence[str] | None
+) -> Iterator[Rows]:
+    """Open rows to apply a calibrator to: those of a bundle, or an array in memory.
+
+    class_names : of the calibrator.
+    """
     if isinstance(scores, str | PathLike):
-        with open_rows(str(scores), prefer=("test",), need_labels=False) as rows:
+        with open_rows(
+            str(scores),
+            prefer=("test",),
+            need_labels=False,
+            known_classes=class_names or (),
+        ) as rows:
             yield rows
         return
     array = plain_array(scores, "scores")

@@ -216,7 +216,8 @@ class FittedCalibrator:
         """Calibrated probabilities (n, k), or (n, 2) of confidences; predictions (n,)."""
         refuse_other_columns(scores, self._artifact.class_names, FITTED_TO)
         check_index(scores=scores, groups=groups)
-        with open_unlabelled(scores, kind or self.kind) as rows:
+        classes = self._artifact.class_names
+        with open_unlabelled(scores, kind or self.kind, classes) as rows:
             attach_groups(rows, groups, [self._artifact])
             warn_all(doubts(rows))
             self._check(rows)

@@ -67,12 +67,16 @@ class CommandContext(Console):
         prefer: tuple[str, ...] = ("test",),
         journal: "Journal | None" = None,
         need_labels: bool = True,
+        known_classes: Sequence[str] | None = None,
     ) -> Iterator[DataSet]:
         """Open bundles as one data set, read by the workers if there are any.
 
         Prints how arrays were read, and how many rows are left out by their label.
+        known_classes : of a calibrator, after which columns may be named.
         """
         how = {"prefer": prefer, "need_labels": need_labels, **self.args.opening}
+        if known_classes:
+            how["known_classes"] = known_classes
         with open_data(names, tell=self.say, **how) as rows:
             if rows.arrays:
                 self._names_said.add(rows.name)

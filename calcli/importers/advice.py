@@ -161,6 +161,8 @@ def _options_of(suggestions: Suggestions) -> ReadingOptions | str:
         is_lone_margin = look == "log-odds" and not suggestions.labels
         if is_lone_margin or (not outcomes and _is_confidence(suggestions)):
             return "nothing says which answers are right"
+    if not suggestions.labels and suggestions.request.no_labels and suggestions.kind:
+        return _options_without_labels(suggestions)
     if not suggestions.labels and suggestions.has_unrelated:
         return "no column follows the scores as labels do"
     if not suggestions.labels:
@@ -172,6 +174,18 @@ def _options_of(suggestions: Suggestions) -> ReadingOptions | str:
     members = listed_columns(list(suggestions.columns), score)
     used = frozenset({score, label, *members})
     return ReadingOptions(options, used, suggestions.n_rows(label))
+
+
+def _options_without_labels(suggestions: Suggestions) -> ReadingOptions:
+    """Options that read scores alone, where no labels are needed."""
+    score = suggestions.scores[0]
+    kind = str(suggestions.kind)
+    members = listed_columns(list(suggestions.columns), score)
+    return ReadingOptions(
+        [("--scores", score), ("--labels", "none"), ("--kind", kind)],
+        frozenset({score, *members}),
+        None,
+    )
 
 
 def _options_of_confidence(suggestions: Suggestions, outcome: str) -> ReadingOptions:

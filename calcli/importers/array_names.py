@@ -31,6 +31,11 @@ LEFT_OVER = "columns"
 OF_LABEL = "columns by "
 """Beginning of the name of an array of columns named by the words of a label."""
 
+BY_CALIBRATOR = "the classes of the calibrator"
+"""What stands for a label where a calibrator tells the names of the classes."""
+
+OF_CALIBRATOR = f"{OF_LABEL}{BY_CALIBRATOR}"
+
 BY_SUM = "columns that sum to 1"
 """Name of the array of columns side by side that sum to 1 in every row."""
 

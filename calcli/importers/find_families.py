@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.array_names import (
+    BY_CALIBRATOR,
     BY_SUM,
     LEFT_OVER,
     OF_LABEL,
@@ -80,13 +82,22 @@ def find_families(
     families = [*named, *_numbered_families(names, free, rest)]
     left_over = Family(LEFT_OVER, rest, "left over")
     if not request.scores:
-        labels = dict(columns)
+        labels = {**_classes_of_calibrator(request), **columns}
         if request.gold_answers is not None:
             labels.setdefault(request.gold_answers.name, request.gold_answers)
         families = _with_families_of_labels(labels, families, left_over, free, is_ours)
     elif len(rest) > 1:
         families.append(left_over)
     return [*families, *proven, *listed]
+
+
+def _classes_of_calibrator(request: ImportRequest) -> dict[str, Column]:
+    """The names of the classes of a calibrator, as if they were a column of labels."""
+    words = np.array(request.known_classes, dtype="U")
+    if len(words) < 2 or all(map(WHOLE.fullmatch, request.known_classes)):
+        return {}
+    column = Column(Path(BY_CALIBRATOR), BY_CALIBRATOR, lambda: words, cells="text")
+    return {BY_CALIBRATOR: column}
 
 
 def _with_families_of_labels(

@@ -57,7 +57,8 @@ class ImportRequest(ImportOptions):
     kind : of all scores. groups : parts of the source to import. carry : keep unused
     columns of words and ids (see ``looks.goes_along``). no_labels : labels may be
     missing. seed : of random draws. gold_answers : the column of labels in the file of
-    ``--gold``, whose words may name columns of scores. typed : the whole command, as word groups of
+    ``--gold``, whose words may name columns of scores. known_classes : names of the
+    classes of a calibrator, which may name them too. typed : the whole command, as word groups of
     ``calcli.settings.command_words``, for advice in messages.
     """
 
@@ -70,6 +71,7 @@ class ImportRequest(ImportOptions):
     no_labels: bool = False
     seed: int = 0
     gold_answers: Column | None = None
+    known_classes: tuple[str, ...] = ()
     typed: tuple[tuple[str, ...], ...] = ()
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from calcli.importers.array_names import (
+    BY_CALIBRATOR,
     BY_SUM,
     LEFT_OVER,
     Name,
@@ -229,8 +230,9 @@ def _family_of_scores(
     """The columns of a table that are its scores; None where it is unclear.
 
     The first that stand alone of: columns with a name for scores; those around the
-    words of a label; those whose rows are probabilities; those named by a label, where
-    no other column can be a class; all that are left.
+    words of a label; those named by the classes of a calibrator whose rows are
+    probabilities; others of such rows; those named by a label, where no other column
+    can be a class; all that are left.
     """
     families = []
     for name in free:
@@ -238,9 +240,16 @@ def _family_of_scores(
             families.append(name)
     left_over = _left_over(arrays)
     named_by_label = arrays.of_columns("by_label")
+    by_calibrator = []
+    for name in arrays.names:
+        if arrays.columns[name.path].attributes.get("by_label") == BY_CALIBRATOR:
+            by_calibrator.append(name)
+    if len(by_calibrator) > 1:  # which were those of the fit?
+        return None
     candidates = [
         [name for name in families if may_be_scores(name.core)],
         arrays.of_columns("is_complete"),
+        _proven_families(by_calibrator, arrays, request),
         _proven_families(families, arrays, request),
     ]
     if left_over and arrays.load(LEFT_OVER) is None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
@@ -115,14 +115,19 @@ def logs_once(names: Sequence[str], layout: Layout = Layout()) -> Iterator[None]
 
 @contextmanager
 def open_rows(
-    where: str, *, tell: Callable[[str], None] | None = None, **how: Unpack[Opening]
+    where: str,
+    *,
+    tell: Callable[[str], None] | None = None,
+    known_classes: Sequence[str] = (),
+    **how: Unpack[Opening],
 ) -> Iterator[BundleRows]:
     """Open a bundle as rows (see ``open_bundle``).
 
     Files of other formats or layouts are first imported, as by ``calcli extract`` with
     the names and the kind in ``layout``, into a temporary file that is deleted when the
-    rows are closed. tell : receives the remarks of the import. Raises as
-    ``open_bundle`` and ``import_scores``.
+    rows are closed. tell : receives the remarks of the import. known_classes : of a
+    calibrator, after which columns of a table may be named. Raises as ``open_bundle``
+    and ``import_scores``.
     """
     source, group = _source_and_group(where)
     layout = how.get("layout", Layout())
@@ -140,7 +145,9 @@ def open_rows(
                 yield rows
                 return
         need_labels = how.get("need_labels", True)
-        made = stack.enter_context(_imported(source, layout, ignored, need_labels))
+        made = stack.enter_context(
+            _imported(source, layout, ignored, need_labels, known_classes)
+        )
         inside = f"{made.file}:{group}" if group is not None else str(made.file)
         try:
             with open_bundle(
@@ -231,12 +238,17 @@ def _source_and_group(where: str) -> tuple[Path, str | None]:
 
 @contextmanager
 def _imported(
-    source: Path, layout: Layout, ignored: Sequence[float], need_labels: bool
+    source: Path,
+    layout: Layout,
+    ignored: Sequence[float],
+    need_labels: bool,
+    known_classes: Sequence[str] = (),
 ) -> Iterator[Import]:
     """Import a file to a temporary file of bundles. Raises DataError, UsageError."""
     from calcli.importers.import_scores import import_scores
 
     request = _request(source, layout, need_labels)
+    request = replace(request, known_classes=tuple(known_classes))
     with ExitStack() as own_stack:
         imports = _imports.get() or _Imports(own_stack, {})
         key = repr((source, request, ignored))
@@ -326,6 +338,7 @@ def open_data(
     names: Sequence[str],
     *,
     tell: Callable[[str], None] | None = None,
+    known_classes: Sequence[str] = (),
     **how: Unpack[Opening],
 ) -> Iterator[DataSet]:
     """Open one bundle, or several as one data set with concatenated rows.
@@ -337,7 +350,10 @@ def open_data(
     probe_all(names)
     with ExitStack() as stack:
         parts = [
-            stack.enter_context(open_rows(name, tell=tell, **how)) for name in names
+            stack.enter_context(
+                open_rows(name, tell=tell, known_classes=known_classes, **how)
+            )
+            for name in names
         ]
         rows = parts[0] if len(parts) == 1 else PooledRows(parts)
         if how.get("need_labels", True):  # others are not weighed

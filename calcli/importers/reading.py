@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from calcli.importers.array_names import headers_path
+from calcli.importers.array_names import BY_CALIBRATOR, OF_CALIBRATOR, headers_path
 from calcli.importers.names import COLUMNS
 from calcli.importers.table import Column, Columns
 
@@ -85,6 +85,8 @@ class Reading:
         is_inferred = bool(self.reasons.get("scores"))
         is_named = self.kind in self.score_column.shown and not is_inferred
         parts = [self._named(self.scores, "" if is_named else self.kind)]
+        if self.scores == OF_CALIBRATOR:
+            parts[0] += f", named by {BY_CALIBRATOR}"
         if self.labels is None:
             parts.append("no labels")
         elif "outcome" in self.reasons:  # of confidences

@@ -3,7 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from calcli.importers.array_names import BY_SUM, LEFT_OVER, outcomes_by_score
+from calcli.importers.array_names import (
+    BY_CALIBRATOR,
+    BY_SUM,
+    LEFT_OVER,
+    outcomes_by_score,
+)
 from calcli.importers.column_looks import UnclearSource
 from calcli.importers.column_options import option_for
 from calcli.importers.evidence import PERCENTAGES, kind_of_scores
@@ -66,6 +71,9 @@ def _columns_named_by_labels(source: UnclearSource) -> SuggestedScores | None:
             continue
         column = source.arrays.columns[score.path]
         label = column.attributes["by_label"]
+        if label == BY_CALIBRATOR:
+            looks.take_for("scores", list(column.parts))
+            return _together(list(column.parts), source.arrays)
         labels = list(source.request.labels) or labels_beside(score.path, source)
         if source.arrays.is_always_largest(score.path, label):
             looks.take_for("predictions", [label])

@@ -288,3 +288,11 @@ def test_a_column_called_weight_is_said_to_weigh_the_rows(run):
     (result,) = json.loads(done.out)["results"]
     right = (p.argmax(axis=1) == y).mean()
     assert result["metrics"]["accuracy"]["value"] == right
+
+
+@pytest.mark.parametrize("name", ["cat", "p_cat", "P(cat)"])
+def test_one_column_named_by_a_class_is_that_of_class_1(run, name):
+    """Of p_cat the later word in the alphabet was class 1: accuracy .17 for .83."""
+    p, y = drawn(2)
+    file = table("scores.csv", {name: p[:, 1], "label": np.array(["dog", "cat"])[y]})
+    assert_read(run, file, p, y)

@@ -174,7 +174,8 @@ def _from_calibrator(args: AdaptArgs, name: str, command: CommandContext) -> Ada
         source_name = _rows_of_fit(artifact, name, args.bundle)
     new: AbstractContextManager[DataSet | None] = nullcontext()
     if args.bundle is not None:
-        new = command.rows([args.bundle], need_labels=False)
+        classes = artifact.class_names
+        new = command.rows([args.bundle], need_labels=False, known_classes=classes)
     old: AbstractContextManager[DataSet | None] = nullcontext()
     if source_name is not None:
         old = command.rows([source_name], o.CALIBRATION)

@@ -164,7 +164,8 @@ def apply_one(
     form = format_of(place.path, args.form)
     if place.path is not None:
         check_output(target, force=args.force)
-    with command.rows([bundle], need_labels=False) as rows:
+    classes = artifact.class_names
+    with command.rows([bundle], need_labels=False, known_classes=classes) as rows:
         assert isinstance(rows, BundleRows)  # a single bundle is never pooled
         rows.hashed = rows.n == artifact.fit.n  # they may be those of the fit
         command.check_fits(artifact, args.artifact, rows)

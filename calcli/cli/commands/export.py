@@ -219,7 +219,8 @@ def run(args: ExportArgs) -> int:
         command.warn(note)
     agreement = made.agreement
     if args.check:
-        with command.rows(bundles, need_labels=False) as rows:
+        classes = artifact.class_names
+        with command.rows(bundles, need_labels=False, known_classes=classes) as rows:
             command.check_fits(artifact, args.artifact, rows)
             if rows.kind != artifact.input_kind:
                 raise UsageError(
