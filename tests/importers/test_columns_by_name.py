@@ -10,6 +10,8 @@ import h5py
 import numpy as np
 import pytest
 
+from calcli.cli.options import Reading, names_of
+
 N = 240
 P = np.random.default_rng(0).beta(1, 1, N).round(4)
 Y = (np.random.default_rng(1).random(N) < P).astype(int)
@@ -304,3 +306,50 @@ def test_a_forecast_and_its_outcome_belong_together_in_every_format(run, ending)
         assert done.code == 0, done.err
         observed = json.loads(done.out)["results"][0]["report"]["positive"]["observed"]
         assert observed == pytest.approx(forecasts()["prob1_outcome"].mean(), abs=1e-4)
+
+
+OTHER_READING = {
+    "scores": "other",
+    "labels": "others",
+    "kind": "log_probs",
+    "ignore_label": "2",
+    "group_by": "site",
+    "unit": "patient",
+    "ids": "number",
+    "sample_weight": "w",
+    "allow_external": None,  # in tests/fuzz/test_hostile_hdf5.py
+}
+"""Value of every option that says how a file is read, by which these are read differently."""
+
+
+@pytest.mark.parametrize("field", names_of(Reading))
+@pytest.mark.parametrize("name", ["a.h5", "a.npz"])
+def test_every_option_of_reading_has_an_effect(run, name, field):
+    """On a bundle and on a file of another format; else it would be taken and forgotten."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([1, 1, 1], 60)
+    arrays = {"logits": np.log(p), "other": np.log(p[:, ::-1])}
+    arrays |= {"labels": rng.integers(0, 3, 60), "others": rng.integers(0, 3, 60)}
+    arrays |= {"site": np.arange(60) % 2, "patient": np.arange(60) // 4}
+    arrays |= {"number": 1000 + np.arange(60), "w": 1.0 + np.arange(60) % 3}
+    if name.endswith("npz"):
+        np.savez(name, **arrays)
+    else:
+        with h5py.File(name, "w") as file:
+            for path, array in arrays.items():
+                file[path] = array
+    assert field in OTHER_READING, "give it a value in OTHER_READING"
+    value = OTHER_READING[field]
+    if value is None:
+        return
+    assert run("fit", "-m", "identity", name, "-o", "identity.json", "-q").code == 0
+    read = []
+    for words in ((), (f"--{field.replace('_', '-')}", value)):
+        shown = run("inspect", name, "--json", *words)
+        applied = run(
+            "apply", "identity.json", name, "-o", "out.csv", "--force", *words
+        )
+        assert shown.code == 0, shown.err
+        bundles = json.loads(shown.out)["bundles"]
+        read.append((bundles, applied.code, Path("out.csv").read_text()))
+    assert read[0] != read[1], f"--{field} is read and forgotten"
