@@ -486,6 +486,33 @@ def test_an_export_is_read_without_options(write, run):
     assert scores.startswith("Read ") and "pred" not in others, made.err
 
 
+def cut(data):
+    return data[: len(data) * 6 // 10]
+
+
+def doubled_point(data):
+    """A number in the middle that is none: 0..7 for 0.7."""
+    place = data.find(b"0.", len(data) // 2)
+    return data[:place] + b"0.." + data[place + 2 :]
+
+
+def word_for_number(data):
+    place = data.find(b"0.", len(data) // 2)
+    return data[:place] + b"x" + data[place + 1 :]
+
+
+@pytest.mark.parametrize("damage", [cut, doubled_point, word_for_number])
+@pytest.mark.parametrize("write", EXPORTS, ids=lambda write: write.__name__)
+def test_a_damaged_export_is_read_or_refused_in_one_line(write, damage, run):
+    name = write()
+    path = Path(name.partition(":")[0])  # a table of a database
+    path.write_bytes(damage(path.read_bytes()))
+    done = run("evaluate", name, "--metric", "accuracy", "--json", "-q")
+    assert done.code in (0, 2, 3), done.err
+    if done.code:
+        assert len(done.err.splitlines()) == 1, done.err
+
+
 def test_every_format_has_a_file_in_the_tests():
     tested = set(IN_OTHER_TESTS)
     for write in EXPORTS:
