@@ -142,7 +142,7 @@ def _carry_columns(
     Raises DataError without the column of ``--group-by``.
     """
     for column in board.columns_of_methods(
-        args.methods, args.baseline, args.group_column
+        args.asked_methods, args.baseline, args.group_column
     ):
         try:
             rows.carry(column)

@@ -25,7 +25,7 @@ from calcli.io.locate import (
 )
 from calcli.metrics.settings import MetricSettings
 from calcli.records import cached_property
-from calcli.registry import method_names
+from calcli.registry import method_names, split_list
 from calcli.rows import SCORE_KINDS
 from calcli.settings import common_fields
 
@@ -180,6 +180,20 @@ def whole_where_possible(labels: Iterable[float]) -> tuple[float, ...]:
         is_whole = float(label).is_integer()
         numbers.append(int(label) if is_whole else label)
     return tuple(numbers)
+
+
+def names_in(values: Iterable[str] | None) -> list[str] | None:
+    """The names in an option of names of calcli's own (metrics, methods, verdicts).
+
+    They come with commas or with the option repeated, in every command alike. Options
+    of names that users choose (columns, files, NAME=VALUE) are repeated only.
+    """
+    if values is None:
+        return None
+    names: list[str] = []
+    for value in values:
+        names += split_list(value) or [value]
+    return names
 
 
 # ---- bases of commands

@@ -1,7 +1,10 @@
 """Names that are nearly right get the sentence that fits."""
 
+import json
+
 import numpy as np
 import pytest
+from synthetic import truth
 
 
 @pytest.fixture
@@ -80,3 +83,41 @@ def test_of_a_missing_file_nothing_else_is_said(run, scores, command, name):
     done = run(command, name)
     assert done.code == 3
     assert done.line == f"calcli: {name}: no such file"
+
+
+LISTS = {
+    "metrics": ("evaluate", "ece", "nll"),
+    "methods": ("compare", "ts", "vs"),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_of_our_names_come_with_commas_or_repeated(run, name):
+    """Metrics were repeated only; of repeated methods and verdicts the last was taken."""
+    z, y = truth(200, 3, temperature=3.0, seed=0)
+    np.savez("scores.npz", logits=z, labels=y)
+    command, first, second = LISTS[name]
+    printed = []
+    for words in (
+        ("-m", f"{first},{second}"),
+        ("-m", first, "-m", second),
+        ("-m", f" {first} ,{second},"),
+    ):
+        done = run(command, "scores.npz", *words, "--json")
+        assert done.code == 0, done.err
+        results = json.loads(done.out)["results"]
+        if command == "evaluate":
+            printed.append(list(results[0]["metrics"]))
+        else:
+            printed.append([result["method"] for result in results])
+    assert {first, second} <= set(printed[0])
+    assert printed[0] == printed[1] == printed[2]
+
+
+def test_every_verdict_of_a_repeated_option_fails(run):
+    z, y = truth(2000, 3, temperature=3.0, seed=0)
+    np.savez("scores.npz", logits=z, labels=y)
+    kinds = ("overconfident", "mixed")
+    for first, second in (kinds, kinds[::-1]):
+        words = ("--fail-on", first, "--fail-on", second)
+        assert run("evaluate", "scores.npz", *words).code == 5

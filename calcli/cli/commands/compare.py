@@ -69,12 +69,12 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         o.bundles("FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none."),
     ] = None
     methods: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--methods",
             "-m",
             metavar="a,b,c|all",
-            help="What to compare.",
+            help="What to compare (with commas, or repeated).",
             show_default="the first of methods",
         ),
     ] = None
@@ -161,6 +161,12 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
                 )
 
     @property
+    def asked_methods(self) -> str | None:
+        """The methods, with commas; None for the default ones."""
+        names = o.names_in(self.methods)
+        return None if names is None else ",".join(names)
+
+    @property
     def unused_options(self) -> dict[str, str]:
         return o.unused(
             (
@@ -169,7 +175,7 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
                 "--test scores a group, so that no folds are made",
             ),
             (
-                "all" not in (self.methods or "").lower().split(","),
+                "all" not in (self.asked_methods or "").lower().split(","),
                 "thorough",
                 "it belongs to --methods all",
             ),
@@ -282,7 +288,7 @@ class _Work:
         args = self.args
         sets = args.sets
         other = args.baseline_bundle
-        asked = args.methods
+        asked = args.asked_methods
         if asked is None and other is not None:
             asked = board.UNCALIBRATED
         for bundles in map(tuple, sets):

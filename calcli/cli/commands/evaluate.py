@@ -88,8 +88,8 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         typer.Option(
             "--metric",
             "-m",
-            metavar="NAME",
-            help="Only these metrics (repeatable).",
+            metavar="NAME[,NAME]",
+            help="Only these metrics (with commas, or repeated).",
             autocompletion=o.complete_metrics,
             rich_help_panel="Metrics",
         ),
@@ -114,12 +114,12 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         ),
     ] = None
     fail_on: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--fail-on",
             metavar="KIND[,KIND]",
-            help="Fail with code 5 on these verdicts, with commas: overconfident,"
-            " underconfident, mixed, too_few, check_labels.",
+            help="Fail with code 5 on these verdicts (with commas, or repeated):"
+            " overconfident, underconfident, mixed, too_few, check_labels.",
             rich_help_panel="Limits",
         ),
     ] = None
@@ -241,6 +241,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
 
     def __post_init__(self) -> None:
         o.TableOptions.__post_init__(self)
+        object.__setattr__(self, "metric", o.names_in(self.metric))
         check_choice("--compat", self.compat, PROGRAMS)
         norm_of(self.norm)
         if self.only_value and len(self.metric or ()) != 1:
@@ -402,7 +403,7 @@ def evaluate(args: EvaluateArgs) -> Evaluated:
     """
     command = CommandContext(args)
     asked = args.limits()
-    fail_on = FailOn.parse(args.fail_on)
+    fail_on = FailOn.parse(None if args.fail_on is None else ",".join(args.fail_on))
     plan = args.plan([limit.metric for limit in asked])
     baseline = args.baseline
     if baseline in ("identity", "uncalibrated"):
