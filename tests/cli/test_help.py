@@ -2,14 +2,24 @@
 
 import json
 import re
+from dataclasses import fields
 from importlib import import_module
+from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
+import calcli.cli
 from calcli.cli.app import COMMANDS, PACKAGE, load
 from calcli.cli.former_names import FORMER, with_present_names
 from calcli.cli.help_pages import COMMON
+from calcli.diagrams.curve import CurveSettings
+from calcli.evaluation.subjects import Plan
+from calcli.extracting.model_inputs import ModelOptions
+from calcli.importers.import_request import ImportOptions
+from calcli.io.locate import Layout
 from calcli.metrics.catalog import metric_names
+from calcli.metrics.settings import MetricSettings
 from calcli.registry import method_names
 
 MOST_LINES = 60
@@ -63,6 +73,27 @@ def test_all_options_are_on_the_page_of_all_options(command: str, help_page):
 def test_common_options_exist(command: str):
     fields = {parameter.name for parameter in load(command).params}
     assert set(COMMON[command].split()) <= fields
+
+
+COPIED_BY_NAME = (
+    *(Layout, ImportOptions, ModelOptions, MetricSettings, CurveSettings, Plan),
+)
+"""Settings that take options of their own names (``common_fields``)."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_read(command: str):
+    """In the module of its command or in what commands share, or copied by name."""
+    module = import_module(f"{PACKAGE}.{command}")
+    folder = Path(calcli.cli.__file__).parent
+    sources = [Path(module.__file__), *folder.glob("*.py")]
+    sources += (folder / "decision_logs").glob("*.py")
+    text = "\n".join(source.read_text("utf-8") for source in sources)
+    known = set(re.findall(r"\b(?:args|self|options|job|typed)\.(\w+)", text))
+    for settings in COPIED_BY_NAME:
+        known |= {field.name for field in fields(settings)}
+    options = {field.name for field in fields(get_type_hints(module.run)["args"])}
+    assert not options - known, "taken, and read nowhere"
 
 
 def test_the_list_of_commands_says_what_their_modules_say():
