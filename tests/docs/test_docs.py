@@ -270,9 +270,14 @@ def test_every_style_of_diagram_and_the_report_obey_their_schemas(tmp_path):
         name: json.loads((SCHEMAS / f"{name}.json").read_text("utf-8"))
         for name in ("diagram", "evaluate")
     }
-    for figure in every_figure().values():
+    figures = every_figure()
+    for figure in figures.values():
         jsonschema.validate(json.loads(to_json(figure)), schemas["diagram"])
-    assert set(schemas["diagram"]["properties"]["style"]["enum"]) == set(style_names())
+    styles = set(style_names())
+    drawn = {name.partition("-")[0] for name in figures}
+    assert drawn == styles, "figures of every style in tests/drawings.py"
+    described = set(schemas["diagram"]["properties"]["style"]["enum"])
+    assert described == styles, "every style in docs/schemas/diagram.json"
     digits = REPOSITORY / "sample_data" / "digits.h5"
     command = [
         sys.executable,
@@ -299,7 +304,7 @@ def test_every_style_is_in_the_gallery():
             re.findall(rf"gallery-(\w+)-{theme}\.png\n:class: only-{theme}\n", page)
         )
     for name in style_names():
-        assert f"## {name}: " in page, name
+        assert f"## {name}: " in page, f"{name}: its section in docs/gallery.md"
         assert name in module.GALLERY, f"{name}: its command in docs/pictures.py"
 
 
