@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from calcli.errors import unknown_name
+from calcli.errors import UsageError, unknown_name
 from calcli.importers.names import (
     ROLES,
     SCORE_KIND_OF,
@@ -201,10 +201,11 @@ def _as_model(name: Name) -> Name | None:
 # ---- names of the arrays of a source
 
 
-def matching(names: Sequence[Name], wanted: str, what: str) -> list[Name]:
+def matching(names: Sequence[Name], wanted: str, what: str, where: str) -> list[Name]:
     """The array with this path, else all with this name in any folder or split.
 
-    what : such an array, in messages. Raises UsageError if there is none.
+    what : such an array, and where it is looked for, in messages. Raises UsageError if
+    there is none.
     """
     exact = [name for name in names if name.path == wanted]
     if exact:
@@ -215,7 +216,8 @@ def matching(names: Sequence[Name], wanted: str, what: str) -> list[Name]:
         if name.path.endswith("/" + wanted) or is_in_split:
             inner.append(name)
     if not inner:
-        raise unknown_name(what, wanted, real_names(names))
+        problem = unknown_name(what, wanted, real_names(names))
+        raise UsageError(f"{where}: {problem.message}")
     return inner
 
 

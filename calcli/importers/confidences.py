@@ -17,7 +17,7 @@ from calcli.importers.names import COLUMNS
 from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark
 from calcli.importers.source_arrays import Arrays
-from calcli.importers.table import Column, Columns
+from calcli.importers.table import Column, Columns, files_of
 from calcli.io.cells import answer_of
 from calcli.io.validate import check_confidences, check_labels, fractions
 from calcli.numerics import AnyArray, IntArray
@@ -59,7 +59,7 @@ def build_confidences(
     """
     _check_request(request)
     names = parse_names(columns)
-    matches = matching(names, request.confidence or "", "array of confidences")
+    matches = matching(names, request.confidence or "", "array of confidences", where)
     if len(matches) > 1:
         listing = ", ".join(name.path for name in matches)
         raise UsageError(
@@ -223,7 +223,8 @@ def _doubt(correct: IntArray, where: str) -> None:
 
 def _path_of(columns: Columns, name: str) -> str:
     names = parse_names(columns)
-    return matching(names, name, "array that says what is correct")[0].path
+    what = "array that says what is correct"
+    return matching(names, name, what, files_of(columns))[0].path
 
 
 def _one_per_row(column: Column) -> AnyArray:

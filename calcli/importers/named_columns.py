@@ -7,7 +7,7 @@ from itertools import chain
 
 from calcli.importers.array_names import Name, matching, parse_names
 from calcli.importers.names import COLUMNS
-from calcli.importers.table import Column, Columns
+from calcli.importers.table import Column, Columns, files_of
 from calcli.io.locate import intersections
 from calcli.numerics import AnyArray
 
@@ -24,8 +24,11 @@ def with_named_columns(
     names = parse_names(columns)
     matches_by_role: dict[str, list[list[Name]]] = {}
     moved = set()
+    where = files_of(columns)
     for role, wanted in named.items():
-        matches_by_role[role] = [matching(names, name, "column") for name in wanted]
+        matches_by_role[role] = []
+        for column in wanted:
+            matches_by_role[role].append(matching(names, column, "column", where))
         for name in chain.from_iterable(matches_by_role[role]):
             if name.role in COLUMNS:
                 moved.add(name.path)

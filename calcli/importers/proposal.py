@@ -47,7 +47,7 @@ def propose(arrays: Arrays, request: ImportRequest, where: str) -> list[Reading]
         raise without_scores(arrays, where)
     labels = []
     for wanted in request.labels:
-        labels.append(matching(arrays.names, wanted, "labels array"))
+        labels.append(matching(arrays.names, wanted, "labels array", where))
     if request.groups:
         scores = _in_groups(scores, request.groups)
     if not (request.scores or request.all_scores):

@@ -38,7 +38,7 @@ def proven_scores(arrays: Arrays, request: ImportRequest, where: str) -> list[Na
     if request.scores:
         named = []
         for wanted in request.scores:
-            named += matching(arrays.names, wanted, "scores array")
+            named += matching(arrays.names, wanted, "scores array", where)
         return named
     scores = of_role(arrays.names, "scores")
     family = _family_of_columns(scores, arrays)

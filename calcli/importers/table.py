@@ -251,6 +251,11 @@ def most_decimals(columns: Iterable[Column]) -> int | None:
 Columns = Mapping[str, Column]
 
 
+def files_of(columns: Columns) -> str:
+    """The files of these columns, for messages."""
+    return ", ".join(dict.fromkeys(str(column.file) for column in columns.values()))
+
+
 @dataclass(frozen=True)
 class Table:
     """Arrays of one file, by path: folders are separated by "/".

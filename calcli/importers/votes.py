@@ -19,7 +19,7 @@ from calcli.importers.column_options import listed_columns
 from calcli.importers.gold import GOLD, Joined
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import remark
-from calcli.importers.table import Column, Columns
+from calcli.importers.table import Column, Columns, files_of
 from calcli.io.cells import is_number, number, texts_of_names
 from calcli.io.locate import natural
 from calcli.items import has_any, present
@@ -112,7 +112,8 @@ def _gold_column(columns: Columns, request: ImportRequest) -> Column:
             " --gold COLUMN|FILE"
         )
     names = parse_names(columns)
-    matches = matching(names, request.gold or label, "column of right answers")
+    wanted = request.gold or label
+    matches = matching(names, wanted, "column of right answers", files_of(columns))
     return columns[matches[0].path]
 
 
@@ -219,5 +220,6 @@ def _columns_of(columns: Columns, option: str) -> list[Column]:
     names = listed_columns(list(columns), option)
     if not names:
         parsed = parse_names(columns)
-        names = [name.path for name in matching(parsed, option, "column of answers")]
+        found = matching(parsed, option, "column of answers", files_of(columns))
+        names = [name.path for name in found]
     return [columns[name] for name in names]

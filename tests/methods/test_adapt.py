@@ -1,10 +1,13 @@
 """calcli adapt: class frequencies from unlabelled rows, the gate, the check of the assumption, and what is refused."""
 
 import json
+import shlex
+from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+from synthetic import truth
 
 import calcli
 from calcli.adapt import Adapted
@@ -563,3 +566,31 @@ def test_an_adapted_calibrator_is_evaluated_without_a_warning_of_class_frequenci
     }
     assert "label frequencies differ significantly" in errors_of["svs"]
     assert "label frequencies" not in errors_of["new"]
+
+
+def csv_of(path, columns):
+    rows = zip(*columns.values(), strict=True)
+    lines = [",".join(map(str, row)) for row in rows]
+    Path(path).write_text("\n".join([",".join(columns), *lines]) + "\n")
+    return path
+
+
+def test_options_of_columns_are_about_both_files(run):
+    """Of a column that one lacks only its name was said; --labels was asked of NEW."""
+    z, y = truth(300, 3, temperature=1.5, seed=0)
+    p = softmax(z)
+    scores = {name: p[:, place] for place, name in enumerate("abc")}
+    weights = {"w": np.random.default_rng(0).integers(1, 4, 300)}
+    source = csv_of("source.csv", scores | {"truth": y})
+    new = csv_of("new.csv", scores | weights)
+    options = ("--labels", "truth")
+    assert run("fit", source, *options, "-m", "vs", "-o", "a.json").code == 0
+    words = ("adapt", "a.json", new, "--source", source, *options, "-o", "b.json")
+    refused = run(*words, "--sample-weight", "w")
+    assert refused.code == 2
+    assert "source.csv: no column is named 'w'" in refused.err
+    assert "--sample-weight is about both files" in refused.err
+    command = shlex.split(refused.err.partition("to try: ")[2])
+    assert run(*command[1:]).code == 0
+    done = run(*("new.h5" if word == new else word for word in words))
+    assert done.code == 0, done.err

@@ -23,8 +23,9 @@ calcli apply october.json october.h5 -o calibrated.h5
 was trained on rows drawn by class (undersampled, say), from the shares there and now.
 """
 
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -35,13 +36,14 @@ from calcli.calibrator import Context
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.render import Console
-from calcli.errors import UsageError, check_choice
+from calcli.errors import CalcliError, UsageError, check_choice
 from calcli.io.artifact import Artifact, save
 from calcli.io.atomic import check_output
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.io.question_artifact import load_for, split_question
 from calcli.rows import SCORE_KINDS, ScoreKind
+from calcli.settings import command_words, common_fields
 
 EPILOG = (
     "Exit code 4: the rows are too few, or not what other class frequencies would make"
@@ -172,14 +174,20 @@ def _from_calibrator(args: AdaptArgs, name: str, command: CommandContext) -> Ada
     source_name = args.source
     if source_name is None and args.bundle is not None:
         source_name = _rows_of_fit(artifact, name, args.bundle)
-    new: AbstractContextManager[DataSet | None] = nullcontext()
-    if args.bundle is not None:
-        classes = artifact.class_names
-        new = command.rows([args.bundle], need_labels=False, known_classes=classes)
-    old: AbstractContextManager[DataSet | None] = nullcontext()
-    if source_name is not None:
-        old = command.rows([source_name], o.CALIBRATION)
-    with new as rows, old as source:
+    rows: DataSet | None = None
+    source: DataSet | None = None
+    with ExitStack() as stack:
+        if args.bundle is not None:
+            command.args = replace(args, labels=None)  # NEW has none
+            new = command.rows(
+                [args.bundle], need_labels=False, known_classes=artifact.class_names
+            )
+            rows = stack.enter_context(new)
+            command.args = args
+        if source_name is not None:
+            old = command.rows([source_name], o.CALIBRATION)
+            with _told_of_both_files(args):
+                source = stack.enter_context(old)
         context = Context(args.seed, progress=command.progress)
         return adapt(
             artifact,
@@ -191,6 +199,29 @@ def _from_calibrator(args: AdaptArgs, name: str, command: CommandContext) -> Ada
             force=args.again,
             is_of_fit=args.source is None,
         )
+
+
+@contextmanager
+def _told_of_both_files(args: AdaptArgs) -> Iterator[None]:
+    """Say, where the source lacks a column that an option names, how to keep the option
+    for the new rows.
+    """
+    try:
+        yield
+    except CalcliError as problem:
+        if args.bundle is None:
+            raise
+        for option in command_words(o.Columns(**common_fields(o.Columns, args))):
+            if repr(option[-1]) not in problem.message:
+                continue
+            bundle = str(Path(args.bundle).with_suffix(".h5"))
+            command = ["calcli", "extract", args.bundle, "--labels", "none", *option]
+            raise problem.advising(
+                [*command, "-o", bundle],
+                more=f"; {option[0]} is about both files: for {args.bundle} alone make"
+                f" {bundle} of it, and name that without {option[0]}",
+            ) from None
+        raise
 
 
 def _shares(option: str, words: str | None) -> list[float] | None:
