@@ -3,9 +3,10 @@
 1. rows that are objects become columns (``records``), and so do cells that are objects
    in print (``printed_objects``);
 2. rows with different numbers of scores become a table for each number (``choices``);
-3. columns that belong together become one array (``families``);
-4. in columns of names NA is a name (``with_names_like_blanks``);
-5. scores that are padded where a row has fewer options say so (``padded_options``).
+3. one-hot columns named after the classes become a column of labels (``one_hot``);
+4. columns that belong together become one array (``families``);
+5. in columns of names NA is a name (``with_names_like_blanks``);
+6. scores that are padded where a row has fewer options say so (``padded_options``).
 
 A new layout of files that no reader should know is a step here.
 """
@@ -19,6 +20,7 @@ from calcli.importers.families import with_families, with_words_of_classes
 from calcli.importers.headerless import headerless
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import ROLES_OF_NAMES, role_of
+from calcli.importers.one_hot import with_labels_of_one_hot
 from calcli.importers.padded_options import with_proven_options
 from calcli.importers.printed_objects import with_printed_objects
 from calcli.importers.records import with_columns
@@ -50,13 +52,22 @@ def _with_arrays(table: Table, request: ImportRequest) -> Table:
     if table.records:
         table = with_columns(table, request)
     if table.n_rows is None:
-        return table
+        return _with_gaps(table) if request.drop_missing else table
     if not table.has_header:
         return headerless(table, request)
     table = with_printed_objects(table, request)
     table = by_number_of_choices(table, request)
+    table = with_labels_of_one_hot(table, request)
     table = with_families(table, request)
     return _with_declared_names(table, request)
+
+
+def _with_gaps(table: Table) -> Table:
+    """The table, with empty cells as NaN or an empty word."""
+    columns = {}
+    for name, column in table.columns.items():
+        columns[name] = replace(column, empty_row=None)
+    return replace(table, columns=columns)
 
 
 def _with_names_of_rows(table: Table, request: ImportRequest) -> Table:

@@ -59,6 +59,10 @@ LEAST_SLOPE = 0.25
 """Slope from which classes that follow the scores are labels. Other columns that have
 to do with the classes follow them less; so do labels of very overconfident scores."""
 
+MOST_ABSENT = 10.0
+"""Rows that a class should have, by the sum of its probabilities, where none has it:
+then the column is something else. Of as many labels the chance is exp(-10) at most."""
+
 PERCENT_TOLERANCE = 1.0
 
 
@@ -329,16 +333,20 @@ class LabelEvidence:
     """How far the probability of some classes exceeds that of the same in other rows.
 
     z : in standard errors of all orders of the n rows. slope : over the excess of
-    classes that are drawn from the probabilities.
+    classes that are drawn from the probabilities. absent : rows that the probabilities
+    expect of a class that no row has, of the class where they are most.
     """
 
     z: float
     slope: float
     n: int
+    absent: float = 0.0
 
     @property
     def is_proven(self) -> bool:
         """True for classes that are surely the labels, not another column."""
+        if self.absent > MOST_ABSENT:
+            return False
         return self.z > SURE and self.slope >= LEAST_SLOPE
 
     @property
@@ -377,7 +385,12 @@ def label_evidence(
     variance = (apart / n - float(frequency @ difference**2)) / max(n - 1, 1)
     if not variance > 0 or not of_drawn > 0:
         return None
-    return LabelEvidence(excess / sqrt(variance), excess / of_drawn, n)
+    return LabelEvidence(
+        z=excess / sqrt(variance),
+        slope=excess / of_drawn,
+        n=n,
+        absent=float(sums[frequency == 0].max(initial=0.0)),
+    )
 
 
 @dataclass(frozen=True)

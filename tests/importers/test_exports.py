@@ -153,18 +153,49 @@ def tf_serving():
     return "serving.json"
 
 
+def weka_row(i):
+    """Cells of a prediction: its number, the classes, the error and the distribution."""
+    best = int(P[i].argmax())
+    scores = [f"*{x}" if k == best else f"{x}" for k, x in enumerate(P[i])]
+    error = "+" if best != Y[i] else ""
+    actual = f"{Y[i] + 1}:{SPECIES[i]}"
+    return [str(i + 1), actual, f"{best + 1}:{NAMES[best]}", error, ",".join(scores)]
+
+
+def weka_text():
+    """What Weka prints where no format is named, with a line before and after."""
+    rows = ["", "=== Predictions on test data ===", ""]
+    rows.append("    inst#     actual  predicted error distribution")
+    for i in range(N):
+        number, actual, predicted, error, scores = weka_row(i)
+        rows.append(f"{number:>9} {actual:>15} {predicted:>15} {error:>3}   {scores} ")
+    Path("weka.txt").write_text("\n".join([*rows, "", "=== Summary ===", ""]))
+    return "weka.txt"
+
+
+def weka_attributes():
+    """``-p 1-2`` adds attributes, in CSV without a bracket."""
+    rows = ["inst#,actual,predicted,error,distribution,,,age,site"]
+    for i in range(N):
+        rows.append(",".join([*weka_row(i), str(AGE[i]), SITE[i]]))
+    Path("weka_attributes.csv").write_text("\n".join(rows) + "\n\n")
+    return "weka_attributes.csv"
+
+
+def weka_text_attributes():
+    rows = ["    inst#     actual  predicted error distribution (age,site)"]
+    for i in range(N):
+        rows.append(f"{'     '.join(weka_row(i))} ({AGE[i]},{SITE[i]})")
+    Path("weka_attributes.txt").write_text("\n".join(rows) + "\n\n")
+    return "weka_attributes.txt"
+
+
 def weka():
     """-classifications "weka.classifiers.evaluation.output.prediction.CSV -distribution"."""
     rows = ["=== Predictions on test data ===", ""]
     rows.append("inst#,actual,predicted,error,distribution,,")
-    for i, p in enumerate(P):
-        best = int(p.argmax())
-        cells = [f"*{x}" if k == best else f"{x}" for k, x in enumerate(p)]
-        error = "+" if best != Y[i] else ""
-        actual = f"{Y[i] + 1}:{SPECIES[i]}"
-        rows.append(
-            f"{i + 1},{actual},{best + 1}:{NAMES[best]},{error},{','.join(cells)}"
-        )
+    for i in range(N):
+        rows.append(",".join(weka_row(i)))
     Path("weka.csv").write_text("\n".join(rows) + "\n\n")
     return "weka.csv"
 
@@ -446,6 +477,7 @@ def kserve():
 
 EXPORTS = [
     *(orange, spss, tsml, mallet, vowpal_wabbit, kserve),
+    *(weka_text, weka_attributes, weka_text_attributes),
     matlab_table,
     *(h2o, knime, caret, tidymodels, azure, datarobot, autogluon, bigquery, vertex),
     *(vertex_image, spacy, tf_serving, weka, fasttext, matlab, matlab_7_3, openml),
@@ -615,6 +647,28 @@ def test_a_confidence_of_weka_is_read_without_options(run):
     metrics = json.loads(done.out)["results"][0]["metrics"]
     assert metrics["accuracy"]["value"] == (best == Y).mean()
     assert metrics["mean_confidence"]["value"] == pytest.approx(P.max(axis=1).mean())
+
+
+def test_weka_writes_a_question_mark_for_a_class_that_is_not_known(run):
+    """``1:?`` was read as a class called ?."""
+    lines = Path(weka()).read_text().splitlines()
+    for n_unknown in (N, 7):
+        rows = []
+        for number, line in enumerate(lines):
+            cells = line.split(",")
+            if 3 <= number < 3 + n_unknown:
+                cells[1] = "1:?"
+            rows.append(",".join(cells))
+        Path(f"{n_unknown}.csv").write_text("\n".join(rows) + "\n")
+    assert "found no labels for 'probs'" in run("evaluate", f"{N}.csv").err
+    assert "column 'labels' is empty in row 0" in run("evaluate", "7.csv").err
+    done = run("extract", "7.csv", "--drop-missing", "-o", "made.h5")
+    assert done.code == 0, done.err
+    done = run("evaluate", "made.h5", "--json")
+    (result,) = json.loads(done.out)["results"]
+    assert (result["n"], result["n_classes"]) == (N - 7, 3)
+    accuracy = (P.argmax(axis=1) == Y)[7:].mean()
+    assert result["metrics"]["accuracy"]["value"] == accuracy
 
 
 # ---- exports without labels, or whose scores are no probabilities
