@@ -47,7 +47,9 @@ PATHS = {
         ["evaluate", ROWS, "-m", "ece", "-q"], "metrics/binned_errors.py", "ece"
     ),
     "--kind, to where it is read": Goal(
-        ["evaluate", ROWS, "--kind", "logits", "-q"], "io/bundle.py", "_find_scores"
+        ["evaluate", ROWS, "--kind", "logits", "-q"],
+        "io/bundle_scores.py",
+        "find_scores",
     ),
     "one block of rows, to its check": Goal(
         ["evaluate", ROWS, "-m", "ece", "-q"], "io/validate.py", "check_scores"

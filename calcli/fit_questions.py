@@ -24,12 +24,8 @@ from calcli.errors import DataError, FitError
 from calcli.folds import RowHashes, clusters_of_units, dealt, keyed
 from calcli.importers.open_any_file import logs_once, open_rows
 from calcli.io.artifact import Artifact, FitRecord, Link
-from calcli.io.bundle import (
-    CONFIDENCE_FORMULA,
-    QUESTION,
-    QUESTION_TYPE,
-    BundleRows,
-)
+from calcli.io.bundle import BundleRows
+from calcli.io.bundle_group import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE
 from calcli.io.locate import Layout
 from calcli.io.question_artifact import QuestionMap, QuestionsArtifact, map_of_artifact
 from calcli.io.row_facts import facts_of

@@ -28,7 +28,8 @@ from calcli.evaluation.selective_threshold import (
     check_unweighted,
 )
 from calcli.io.artifact import Artifact
-from calcli.io.bundle import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE, BundleRows
+from calcli.io.bundle import BundleRows
+from calcli.io.bundle_group import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE
 from calcli.numerics import BoolArray, FloatArray, IntArray
 from calcli.output import Count, Output
 from calcli.statistics.units import Units

@@ -32,7 +32,7 @@ from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark, remarks
 from calcli.importers.writing import ImportReport, write_groups
 from calcli.io.artifact import Link
-from calcli.io.bundle import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE
+from calcli.io.bundle_group import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE
 from calcli.io.inputs import file_sha256
 from calcli.io.locate import intersections, unique_groups
 from calcli.io.option_columns import (

@@ -13,7 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from calcli.errors import CalcliError, DataError, InvalidRows, NoHDF5
-from calcli.io.bundle import QUESTION, BundleRows, open_bundle
+from calcli.io.bundle import BundleRows, open_bundle
+from calcli.io.bundle_group import QUESTION
 from calcli.io.dataset import DataSet
 from calcli.io.hdf5 import HDF5, open_file
 from calcli.io.inputs import check_open_files, is_database

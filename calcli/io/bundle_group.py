@@ -25,6 +25,17 @@ OWN_NAMES = "own_names"
 names by dataset.
 """
 
+QUESTION = "question"
+"""Attribute of a bundle of answers: the name of the question, as the log has it."""
+
+QUESTION_TYPE = "question_type"
+"""Attribute of a bundle of answers: yes/no, choice or score."""
+
+CONFIDENCE_FORMULA = "confidence_formula"
+"""Attribute of a bundle of answers: which function of the probabilities the log calls
+confidence.
+"""
+
 
 class BundleGroup:
     """Datasets and attributes of the group of a bundle.

@@ -341,7 +341,8 @@ def test_storage_layout_is_irrelevant_also_beyond_the_cache(
     with open_bundle(str(path), ignore_labels=[-1]) as rows:
         expected = [np.concatenate([b.scores for b in rows.blocks()]) for _ in range(2)]
         digest = rows.data_sha256
-    monkeypatch.setattr("calcli.io.bundle.CACHE_BYTES", 0)
+    monkeypatch.setattr("calcli.io.bundle_labels.CACHE_BYTES", 0)
+    monkeypatch.setattr("calcli.io.bundle_scores.CACHE_BYTES", 0)
     monkeypatch.setattr("calcli.io.dataset.SLAB_BYTES", 1000)
     # of which a part, the unit of the hash, has so many
     monkeypatch.setattr("calcli.rows.BLOCK_BYTES", 1000)
@@ -405,8 +406,9 @@ def test_tall_chunks_are_unpacked_once(tmp_path, monkeypatch, chunks, dtype):
         file.create_dataset("logits", data=z, chunks=chunks, compression="gzip")
         file["labels"] = y
     for name, value in (
-        ("bundle.CACHE_BYTES", 0),
-        ("bundle.UNPACKED_BYTES", 0),
+        ("bundle_labels.CACHE_BYTES", 0),
+        ("bundle_scores.CACHE_BYTES", 0),
+        ("bundle_scores.UNPACKED_BYTES", 0),
         ("dataset.SLAB_BYTES", 1000),
     ):
         monkeypatch.setattr(f"calcli.io.{name}", value)
@@ -469,8 +471,9 @@ def test_tall_chunks_without_room_are_told(
         )
         file["labels"] = np.arange(1000) % 5
     for name in (
-        "bundle.CACHE_BYTES",
-        "bundle.UNPACKED_BYTES",
+        "bundle_labels.CACHE_BYTES",
+        "bundle_scores.CACHE_BYTES",
+        "bundle_scores.UNPACKED_BYTES",
         "tall_chunks.TALL_BYTES",
     ):
         monkeypatch.setattr(f"calcli.io.{name}", 0)

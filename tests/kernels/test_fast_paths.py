@@ -6,7 +6,7 @@ import pytest
 from run_calcli import runner
 
 from calcli.errors import DataError
-from calcli.io import bundle
+from calcli.io import bundle_scores
 from calcli.io.bundle import open_bundle
 from calcli.kernels.numpy.temperature import softmax_at
 from calcli.numerics import log_softmax, store
@@ -103,21 +103,21 @@ def test_uint16_that_nobody_calls_bfloat16_is_no_score(tmp_path):
 @pytest.mark.parametrize("chunks", [(64, 500), (4000, 1)])
 def test_chunked_scores_are_read_once(tmp_path, monkeypatch, chunks):
     """Above the size up to which everything is kept, so that a fit's walks do not unpack again and again."""
-    monkeypatch.setattr(bundle, "CACHE_BYTES", 1 << 20)
+    monkeypatch.setattr(bundle_scores, "CACHE_BYTES", 1 << 20)
     z = np.random.default_rng(0).normal(size=(4000, 500)).astype(np.float32)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset(
             "logits", data=z, chunks=chunks, compression="gzip", compression_opts=1
         )
         file["labels"] = np.arange(4000) % 500
-    read, blocks = bundle.read, []
+    read, blocks = bundle_scores.read, []
 
     def counted(dataset, rows, where):
         table = read(dataset, rows, where)
         blocks.append(len(table) if getattr(dataset, "name", "") == "/logits" else 0)
         return table
 
-    monkeypatch.setattr(bundle, "read", counted)
+    monkeypatch.setattr(bundle_scores, "read", counted)
     with open_bundle(str(tmp_path / "a.h5")) as rows:
         for _ in range(3):
             assert np.array_equal(

@@ -7,7 +7,8 @@ from synthetic import truth
 
 from calcli.calibrator import Context
 from calcli.fitting.fit import fit_artifact
-from calcli.io.bundle import BundleRows, open_bundle
+from calcli.io.bundle import open_bundle
+from calcli.io.bundle_scores import BundleScores
 from calcli.kernels import device as device_module
 from calcli.kernels.numpy.temperature import (
     TopMass,
@@ -158,13 +159,14 @@ def rows_read(tmp_path, monkeypatch, name, temperature=1.6):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["logits"], file["labels"] = z.astype("f4"), y
     read = []
-    plain = BundleRows._checked
+    plain = BundleScores._checked
     with monkeypatch.context() as small:
-        small.setattr("calcli.io.bundle.CACHE_BYTES", 0)
+        small.setattr("calcli.io.bundle_labels.CACHE_BYTES", 0)
+        small.setattr("calcli.io.bundle_scores.CACHE_BYTES", 0)
         small.setattr("calcli.io.dataset.SLAB_BYTES", 20_000)
         small.setattr("calcli.rows.BLOCK_BYTES", 20_000)
         small.setattr(
-            BundleRows,
+            BundleScores,
             "_checked",
             lambda self, a, b: read.append(b - a) or plain(self, a, b),
         )

@@ -12,7 +12,8 @@ from calcli.evaluation.watch import LabelledBatch
 from calcli.evaluation.watch_log import LogState, QuestionBatch, watch_log
 from calcli.evaluation.watch_state import BY_QUESTION
 from calcli.importers.open_any_file import logs_once
-from calcli.io.bundle import QUESTION_TYPE, BundleRows
+from calcli.io.bundle import BundleRows
+from calcli.io.bundle_group import QUESTION_TYPE
 from calcli.io.question_artifact import load_for
 
 
