@@ -1,7 +1,7 @@
 """Scores and labels that no name tells, where only one reading is possible."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from calcli.importers.names import is_input, may_be_scores, says_correct
 from calcli.importers.remarks import remark
 from calcli.importers.source_arrays import Arrays
 from calcli.importers.sums_of_scores import are_surely_scores
+from calcli.importers.table import Column
 from calcli.io.provenance import carried
 from calcli.io.validate import MOST_BY_CHANCE
 
@@ -34,13 +35,16 @@ def with_obvious_names(
     free = [name for name in arrays.names if _could_hold_scores(name, arrays)]
     if not request.labels:
         pairs = _pairs(free, arrays)
-        if pairs:
+        if pairs is not None:
             return replace(request, scores=tuple(pairs), labels=tuple(pairs.values()))
-        pair = _risk_and_outcome(arrays) if request.kind is None else None
-        if pair is not None:
-            return _with_risk(request, pair, where)
+        if request.kind is None:
+            pair = _risk_and_outcome(arrays)
+            if pair is not None:
+                return _with_risk(request, pair, where)
     core = _only_candidate(free, arrays, request)
-    return request if core is None else replace(request, scores=(core,))
+    if core is None:
+        return request
+    return replace(request, scores=(core,))
 
 
 def _with_labels_of_scores(
@@ -68,8 +72,10 @@ def _labels_of_apply(arrays: Arrays) -> tuple[str, ...]:
     """
     columns = arrays.columns
     order = list(columns)
-    place = order.index("prediction") if "prediction" in order else 0
-    if not place or order[place + 1 : place + 2] != ["confidence"]:
+    if "prediction" not in order:
+        return ()
+    place = order.index("prediction")
+    if place == 0 or order[place + 1 : place + 2] != ["confidence"]:
         return ()
     before = order[place - 1]
     if arrays.paths_of("labels") or parse_name(before).role:
@@ -79,13 +85,15 @@ def _labels_of_apply(arrays: Arrays) -> tuple[str, ...]:
     if not is_marked and not carried(columns[scores].file, scores):
         return ()
     n_classes = columns[scores].load().shape[-1]
-    return (before,) if len(arrays.words(before)) <= n_classes else ()
+    if len(arrays.words(before)) > n_classes:
+        return ()
+    return (before,)
 
 
-def _pairs(free: Sequence[Name], arrays: Arrays) -> dict[str, str]:
+def _pairs(free: Sequence[Name], arrays: Arrays) -> dict[str, str] | None:
     """Paths {scores: labels} of several models: ``a_scores a_targets b_scores …``.
 
-    Empty for anything else. free : all that could be scores.
+    None for anything else. free : all that could be scores.
     """
     labels = {}
     for name in of_role(arrays.names, "labels"):
@@ -95,10 +103,12 @@ def _pairs(free: Sequence[Name], arrays: Arrays) -> dict[str, str]:
         model, _, word = name.core.rpartition("_")
         label = labels.get((name.folder, name.split, model))
         if label is None or not may_be_scores(word):
-            return {}
+            return None
         pairs[name.path] = label
-    is_complete = set(pairs.values()) == set(labels.values())
-    return pairs if len(pairs) == len(labels) > 1 and is_complete else {}
+    are_all_paired = set(pairs.values()) == set(labels.values())
+    if len(labels) < 2 or len(pairs) != len(labels) or not are_all_paired:
+        return None
+    return pairs
 
 
 # ---- one column of probabilities beside one of two words
@@ -218,10 +228,14 @@ def _could_hold_scores(name: Name, arrays: Arrays) -> bool:
     if name.role or not arrays.is_float(name.path):
         return False
     column = arrays.columns[name.path]
-    parts = column.parts.values()
-    if parts and all(part.load().dtype.kind in "iu" for part in parts):
+    if column.parts and _are_counts(column.parts.values()):
         return False
     return name.path == column.file.stem or not is_input(name.core)
+
+
+def _are_counts(columns: Iterable[Column]) -> bool:
+    """True for columns of whole numbers only."""
+    return all(column.load().dtype.kind in "iu" for column in columns)
 
 
 def _family_of_scores(
@@ -238,8 +252,6 @@ def _family_of_scores(
     for name in free:
         if arrays.columns[name.path].parts and _has_classes(arrays.load(name.path)):
             families.append(name)
-    left_over = _left_over(arrays)
-    named_by_label = arrays.of_columns("by_label")
     by_calibrator = []
     for name in arrays.names:
         if arrays.columns[name.path].attributes.get("by_label") == BY_CALIBRATOR:
@@ -252,6 +264,8 @@ def _family_of_scores(
         _proven_families(by_calibrator, arrays, request),
         _proven_families(families, arrays, request),
     ]
+    left_over = [name for name in arrays.names if name.path == LEFT_OVER]
+    named_by_label = arrays.of_columns("by_label")
     if left_over and arrays.load(LEFT_OVER) is None:
         candidates.append([name for name in named_by_label if name.core != LEFT_OVER])
     if left_over and (request.kind or _only_core(named_by_label) == LEFT_OVER):
@@ -261,11 +275,6 @@ def _family_of_scores(
         if core is not None:
             return core
     return None
-
-
-def _left_over(arrays: Arrays) -> list[Name]:
-    """The array of all numeric columns whose names have no known meaning, if any."""
-    return [name for name in arrays.names if name.path == LEFT_OVER]
 
 
 def _proven_families(
@@ -281,8 +290,9 @@ def _proven_families(
         is_by_sum = name.path == BY_SUM
         if is_by_sum and not are_surely_scores(name.path, arrays, request):
             continue
-        if arrays.kind(name.path).kind in ("probs", "log_probs"):
-            members = frozenset(arrays.columns[name.path].parts)
-            if members not in by_members or arrays.has(name.path, "by_label"):
-                by_members[members] = name
+        if arrays.kind(name.path).kind not in ("probs", "log_probs"):
+            continue
+        members = frozenset(arrays.columns[name.path].parts)
+        if members not in by_members or arrays.has(name.path, "by_label"):
+            by_members[members] = name
     return list(by_members.values())

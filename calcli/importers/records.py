@@ -98,12 +98,15 @@ def _flat_row(row: Record, parent: str = "") -> dict[str, Any]:
         if isinstance(cell, list):
             tokens = logprobs_of_tokens(cell)
             if tokens is not None:
-                made[name if parse_name(name).kind else "logprobs"] = tokens
+                says_kind = parse_name(name).kind != ""
+                made[name if says_kind else "logprobs"] = tokens
                 continue
             pairs = distribution_of_pairs(cell)
-            if pairs is not None and not parent and "probs" not in plain:
-                name = "probs"
-            made[name] = cell if pairs is None else pairs
+            if pairs is None:
+                made[name] = cell
+                continue
+            may_be_renamed = not parent and "probs" not in plain
+            made["probs" if may_be_renamed else name] = pairs
             continue
         if not isinstance(cell, Mapping) or _is_whole(name, cell):
             made[name] = cell
@@ -143,10 +146,10 @@ def dense_vector(cell: Mapping[str, Any]) -> list[float] | None:
         return None
     if len(indices) != len(values):
         return None
-    if not all(isinstance(index, int) and 0 <= index < size for index in indices):
-        return None
     vector = [0.0] * size
     for index, value in zip(indices, values, strict=True):
+        if not isinstance(index, int) or not 0 <= index < size:
+            return None
         vector[index] = value
     return vector
 
@@ -286,7 +289,8 @@ def _order_cells(
     if len(orders) == 1:
         return
     classes = set(chain(*orders))
-    if all(len(order) == len(classes) for order in orders):
+    fewest = min(map(len, orders))
+    if fewest == len(classes):
         _name_labels_that_are_places(rows, key, request, where)
         names = class_order(classes, rows, request, f"{where}: {key!r}")
         for row in rows:
@@ -311,26 +315,34 @@ def _name_labels_that_are_places(
     They are where they agree with the largest score far more often than places in any
     one order of all rows do. ``--class-names`` tells the order instead.
     """
-    classes = list(rows[0][key])
     if request.class_names:
         return
-    likeliest = [max(row[key], key=row[key].get) for row in rows]
+    distributions = [row[key] for row in rows]
     for name in _label_keys(rows[0], request):
         labels = [row[name] for row in rows if type(row.get(name)) is int]
-        if len(labels) < len(rows) or min(labels) < 0 or max(labels) >= len(classes):
-            continue
-        places = []
-        for row, option in zip(rows, likeliest, strict=True):
-            places.append(list(row[key]).index(option))
-        if max(Counter(places).values()) >= NEARLY_ALL * len(places):
-            continue  # rows are sorted by score: the label says whether it is right
-        n_by_place = np.count_nonzero(np.equal(places, labels))
-        n_by_name = _most_in_one_order(likeliest, labels, classes)
-        if n_by_place - n_by_name <= LIKELY * sqrt(n_by_place + n_by_name):
+        if len(labels) < len(rows) or not _are_places(labels, distributions):
             continue
         for row, label in zip(rows, labels, strict=True):
             row[name] = list(row[key])[label]
         remark(f"{where}: {name!r} are places in {key!r} of the row, counted from 0")
+
+
+def _are_places(labels: Sequence[int], distributions: Sequence[Distribution]) -> bool:
+    """True if labels agree as places in the list of their row, and in no one order."""
+    classes = list(distributions[0])
+    if min(labels) < 0 or max(labels) >= len(classes):
+        return False
+    likeliest = []
+    places = []
+    for distribution in distributions:
+        option = max(distribution, key=distribution.__getitem__)
+        likeliest.append(option)
+        places.append(list(distribution).index(option))
+    if max(Counter(places).values()) >= NEARLY_ALL * len(places):
+        return False  # rows are sorted by score: the label says whether it is right
+    n_by_place = int(np.count_nonzero(np.equal(places, labels)))
+    n_by_name = _most_in_one_order(likeliest, labels, classes)
+    return n_by_place - n_by_name > LIKELY * sqrt(n_by_place + n_by_name)
 
 
 def _most_in_one_order(
@@ -510,17 +522,19 @@ def _classes_listed(
     for tokens in listed:
         names_of_rows.append(list(dict.fromkeys(map(str.strip, tokens))))
     every = sorted(set(chain(*names_of_rows)), key=natural)
+    in_all_rows = set(every).intersection(*names_of_rows)
     letters = [name for name in every if name in LETTERS]
-    are_listed = all(set(letters) <= set(names) for names in names_of_rows)
-    if len(letters) > 1 and labels and labels <= set(letters) and are_listed:
+    are_labels_letters = bool(labels) and labels <= set(letters)
+    if len(letters) > 1 and are_labels_letters and in_all_rows.issuperset(letters):
         return letters
-    if all(len(names) == len(every) for names in names_of_rows):
+    if len(in_all_rows) == len(every):
         return names_of_rows[0]
     are_letters = len(letters) == len(every)
     if labels <= set(every) and (labels == set(every) or are_letters):
         return every
-    odd = next((name for name in every if name not in labels), every[0])
+    no_labels = [name for name in every if name not in labels]
+    odd_name = (no_labels or every)[0]
     raise UsageError(
-        f"{where} lists {odd!r} and others in some rows only; which are the classes?"
+        f"{where} lists {odd_name!r} and others in some rows only; which are the classes?"
         " --class-names A,B,…"
     )
