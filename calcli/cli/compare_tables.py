@@ -9,6 +9,7 @@ from typing import Any
 
 from calcli.cli.render import (
     Cell,
+    Column,
     Table,
     number,
     print_line,
@@ -63,19 +64,25 @@ class Leaderboard:
     def table(self, bundle: str) -> Table:
         """Table of a bundle: a line per method, best first."""
         entries = self.of(bundle)
+        return Table.of(self._columns(entries), entries)
+
+    def _columns(self, entries: Sequence[LeaderboardEntry]) -> list[Column]:
+        """Columns of the table of the entries of a bundle."""
         significant = self._significant(entries)
         reference = self._reference(entries)
-        columns: EntryColumns = {"method": self._called, "nll": _value_of("nll")}
+        columns = [Column("method", self._called), Column("nll", _value_of("nll"))]
         if reference is not None:
-            columns[f"minus {reference}"] = partial(_difference, significant)
-        columns |= {
-            "brier": _value_of("brier"),
-            "ece": _value_of("ece"),
-            "(expected)": partial(_metric_cell, "ece.null"),
-            "accuracy": _value_of("accuracy"),
-            "CPU s": attrgetter("seconds"),
-        }
-        return Table.of(columns, entries)
+            difference = partial(_difference, significant)
+            columns.append(Column(f"minus {reference}", difference))
+        expected = partial(_metric_cell, "ece.null")
+        columns += [
+            Column("brier", _value_of("brier"), drop_order=1),
+            Column("ece", _value_of("ece"), drop_order=5),
+            Column("(expected)", expected, drop_order=3),
+            Column("accuracy", _value_of("accuracy"), drop_order=4),
+            Column("CPU s", attrgetter("seconds"), drop_order=2),
+        ]
+        return columns
 
     def _reference(self, entries: Sequence[LeaderboardEntry]) -> str | None:
         """Name of what the entries are compared with; None where there is nothing."""
@@ -116,21 +123,33 @@ class Leaderboard:
 
     def summary(self) -> Table:
         """Table over all bundles: a line per method, by average rank."""
+        return Table.of(self._summary_columns(), self._ranked_methods())
+
+    def _summary_columns(self) -> list[Column]:
+        assert self.ranks is not None
+        columns = [Column("method", attrgetter("called"))]
+        for name in self.ranks.tests:
+            rank = partial(_rank_by, name)
+            drop_order = 1 if name == "brier" else 0
+            columns.append(Column(f"rank by {name}", rank, drop_order))
+        columns += [
+            Column("mean nll", attrgetter("nll")),
+            Column(f"better than {self.baseline}", attrgetter("n_better")),
+            Column("worse", attrgetter("n_worse")),
+            Column("CPU s", attrgetter("seconds"), drop_order=2),
+        ]
+        return columns
+
+    def _ranked_methods(self) -> list["RankedMethod"]:
+        """The methods by their average rank of the NLL."""
         assert self.ranks is not None
         tests = self.ranks.tests
-        head = [
-            "method",
-            *(f"rank by {name}" for name in tests),
-            "mean nll",
-            f"better than {self.baseline}",
-            "worse",
-        ]
-        rows: list[list[Cell]] = []
         significant = {}
         for bundle in self.bundles:
             significant[bundle] = self._significant(self.of(bundle))
         nll_ranks = list(map(float, tests["nll"].ranks))
         order = sorted(range(len(nll_ranks)), key=nll_ranks.__getitem__)
+        methods = []
         for place in order:
             name = self.ranks.calibrators[place]
             entries = [entry for entry in self.entries if entry.method == name]
@@ -140,34 +159,37 @@ class Leaderboard:
                     difference = entry.differences["nll"]["value"]
                     n_better += int(difference < 0)
                     n_worse += int(difference > 0)
+            ranks = {}
+            for metric, test in tests.items():
+                ranks[metric] = float(test.ranks[place])
             is_baseline = name == self.baseline
-            row: list[Cell] = [self._called(entries[0])]
-            row += [float(test.ranks[place]) for test in tests.values()]
-            row += [
-                sum(entry.value("nll") for entry in entries) / len(entries),
-                None if is_baseline else n_better,
-                None if is_baseline else n_worse,
-                sum(entry.seconds for entry in entries),
-            ]
-            rows.append(row)
-        return Table([*head, "CPU s"], rows)
+            method = RankedMethod(
+                called=self._called(entries[0]),
+                ranks=ranks,
+                nll=sum(entry.value("nll") for entry in entries) / len(entries),
+                n_better=None if is_baseline else n_better,
+                n_worse=None if is_baseline else n_worse,
+                seconds=sum(entry.seconds for entry in entries),
+            )
+            methods.append(method)
+        return methods
 
     def whole(self) -> Table:
         """Table of every number: a line per bundle and method."""
-        columns: EntryColumns = {}
+        columns: list[Column] = []
         for name in ("bundle", "method", "n", "n_classes", "seconds"):
-            columns[name] = attrgetter(name)
+            columns.append(Column(name, attrgetter(name)))
         for name in LEADERBOARD_METRICS:
             for end in ("", ".lo", ".hi", ".p", ".null"):
                 cell = partial(_metric_cell, f"{name}{end}")
                 if any(cell(entry) is not None for entry in self.entries):
-                    columns[f"{name}{end}"] = cell
-        columns["baseline"] = _against
+                    columns.append(Column(f"{name}{end}", cell))
+        columns.append(Column("baseline", _against))
         for name in COMPARED:
             for end in ("", ".lo", ".hi", ".p"):
-                column = f"{name}_minus_baseline{end}"
-                columns[column] = partial(_change_cell, column)
-        columns["reason"] = attrgetter("reason")
+                head = f"{name}_minus_baseline{end}"
+                columns.append(Column(head, partial(_change_cell, head)))
+        columns.append(Column("reason", attrgetter("reason")))
         return Table.of(columns, self.entries)
 
     def print(self) -> None:
@@ -186,7 +208,7 @@ class Leaderboard:
         entries = self.of(bundle)
         size = f"{samples(entries[0].n)}, {classes(entries[0].n_classes)}"
         print_sentence(f"{bundle}: {size}, {self.how}")
-        print_table(*self.table(bundle).fitting(DROPPED))
+        print_table(*Table.fitting(self._columns(entries), entries))
         for entry in entries:
             name = entry.method
             if entry.reason is not None:
@@ -212,7 +234,8 @@ class Leaderboard:
         print_line()
         title = f"average ranks over {ranks.n_bundles} bundles (1 is best), {self.how}"
         print_sentence(title)
-        print_table(*self.summary().fitting(DROPPED))
+        columns = self._summary_columns()
+        print_table(*Table.fitting(columns, self._ranked_methods()))
         against = f"differs from {self.baseline}'s significantly (Holm)"
         print_sentence(f"better, worse: bundles on which the NLL {against}")
         for name, test in ranks.tests.items():
@@ -236,18 +259,30 @@ class Leaderboard:
             )
 
 
-DROPPED = ("brier", "rank by brier", "CPU s", "(expected)", "accuracy", "ece")
-"""Columns that a narrow table drops, the least important first."""
+@dataclass(frozen=True)
+class RankedMethod:
+    """A method over all bundles.
+
+    ranks : average rank by metric. nll : mean. n_better, n_worse : bundles on which it
+    differs significantly from the baseline; None for the baseline itself.
+    """
+
+    called: str
+    ranks: Mapping[str, float]
+    nll: float
+    n_better: int | None
+    n_worse: int | None
+    seconds: float
+
+
+def _rank_by(name: str, method: RankedMethod) -> float:
+    return method.ranks[name]
 
 
 def _nll_or_infinity(entry: LeaderboardEntry) -> float:
     """The NLL of an entry; infinity for one that failed, which comes last."""
     nll = entry.value("nll")
     return math.inf if math.isnan(nll) else nll
-
-
-EntryColumns = dict[str, Callable[[LeaderboardEntry], Cell]]
-"""Columns of a table with a line per entry: head -> cell."""
 
 
 def _value_of(name: str) -> Callable[[LeaderboardEntry], Cell]:

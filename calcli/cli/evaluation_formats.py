@@ -4,13 +4,13 @@ quote.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
 from calcli import __version__
-from calcli.cli.render import Cell, Table, number, plain
+from calcli.cli.render import Cell, Column, Table, number, plain
 from calcli.evaluation.evaluation import Evaluation
 from calcli.evaluation.json_output import score_json
 from calcli.evaluation.metric_limits import Outcome, end_of
@@ -31,13 +31,13 @@ def result_table(evaluation: Evaluation, form: str) -> Table:
     """
     results = evaluation.results
     whole = form == "csv"
-    columns: dict[str, Callable[[Result], Cell]] = {}
+    columns: list[Column] = []
     if whole or len(evaluation.bundles) > 1:
-        columns["bundle"] = attrgetter("bundle")
-    columns["calibrator"] = attrgetter("title")
+        columns.append(Column("bundle", attrgetter("bundle")))
+    columns.append(Column("calibrator", attrgetter("title")))
     if whole:
         for fact in ("method", "n", "n_classes"):
-            columns[fact] = attrgetter(fact)
+            columns.append(Column(fact, attrgetter(fact)))
     names: dict[str, None] = {}
     for result in results:
         names |= dict.fromkeys(result.scores if whole else result.shown)
@@ -45,7 +45,7 @@ def result_table(evaluation: Evaluation, form: str) -> Table:
         for end in ("", ".lo", ".hi", ".p", ".null") if whole else ("",):
             cell = partial(_fact, name, end)
             if not end or any(cell(result) is not None for result in results):
-                columns[name + end] = cell
+                columns.append(Column(name + end, cell))
     return Table.of(columns, results)
 
 

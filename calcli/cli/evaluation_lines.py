@@ -1,14 +1,14 @@
 """Lines of an evaluation beyond headline and table: chosen metrics, and --full."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from operator import attrgetter
 
 from calcli.cli.evaluation_headlines import name_words, version_name
 from calcli.cli.evaluation_tables import change_words, group_table_lines, side_by_side
 from calcli.cli.render import (
-    Cell,
+    Column,
     Table,
     folded,
     number,
@@ -44,11 +44,9 @@ def metrics_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[s
     if results[0].units is not None:
         yield results[0].units.sentence
     known = [name for name in names if name in results[0].scores]
-    columns: dict[str, Callable[[Result], str]] = {
-        "version": partial(version_name, results=results)
-    }
+    columns = [Column("version", partial(version_name, results=results))]
     for name in known:
-        columns[name] = partial(_score_cell, name)
+        columns.append(Column(name, partial(_score_cell, name)))
     yield from side_by_side(Table.of(columns, results))
     yield from _reason_lines(results, names)
     yield from _mark_lines(results, names)
@@ -300,13 +298,13 @@ def metrics_by_group_lines(
 
 def group_metrics_lines(result: Result, lines: Sequence[GroupSummary]) -> Iterator[str]:
     """The metrics in every group, as many side by side as fit."""
-    columns: dict[str, Callable[[GroupSummary], str]] = {
-        "group": lambda line: name_words(line.group),
-        "samples": lambda line: f"{line.n:,}",
-    }
+    columns = [
+        Column("group", lambda line: name_words(line.group)),
+        Column("samples", lambda line: f"{line.n:,}"),
+    ]
     for name in lines[0].scores:
         if metric(name).in_table:
-            columns[name] = partial(_score_cell, name)
+            columns.append(Column(name, partial(_score_cell, name)))
     yield ""
     yield f"metrics by group: {result.bundle}, {result.title}"
     yield from side_by_side(Table.of(columns, lines), fixed=2)
@@ -317,20 +315,25 @@ def class_lines(result: Result, lines: Sequence[ClassSummary]) -> Iterator[str]:
     yield ""
     adjusted = "p: adjusted for all classes and the verdict; * significant"
     yield from wrapped(f"{result.bundle}, {result.title}, by class ({adjusted})")
-    columns: dict[str, Callable[[ClassSummary], Cell]] = {
-        "class": _class_cell,
-        "samples": lambda line: f"{line.n:,}",
-        "predicted": lambda line: f"{line.predicted:,}",
-        "share": attrgetter("share"),
-        "mean p": attrgetter("mean_probability"),
-        "gap": lambda line: f"{line.gap:+.4f}{'*' if line.significant else ' '}",
-        "p": lambda line: p_cell(line.p_adjusted),
-        "precision": attrgetter("precision"),
-        "recall": attrgetter("recall"),
-        "ECE": attrgetter("ece"),
-    }
-    table = Table.of(columns, lines)
-    yield from table_lines(table.fitting(table.columns[:1:-1]).lines)
+    columns = [
+        Column("class", _class_cell),
+        Column("samples", lambda line: f"{line.n:,}"),
+        Column("predicted", lambda line: f"{line.predicted:,}", drop_order=8),
+        Column("share", attrgetter("share"), drop_order=7),
+        Column("mean p", attrgetter("mean_probability"), drop_order=6),
+        Column("gap", _class_gap, drop_order=5),
+        Column("p", lambda line: p_cell(line.p_adjusted), drop_order=4),
+        Column("precision", attrgetter("precision"), drop_order=3),
+        Column("recall", attrgetter("recall"), drop_order=2),
+        Column("ECE", attrgetter("ece"), drop_order=1),
+    ]
+    yield from table_lines(Table.fitting(columns, lines).lines)
+
+
+def _class_gap(line: ClassSummary) -> str:
+    """The gap of a class, with a star where it is significant."""
+    star = "*" if line.significant else " "
+    return f"{line.gap:+.4f}{star}"
 
 
 def _class_cell(line: ClassSummary) -> str:

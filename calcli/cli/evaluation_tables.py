@@ -1,12 +1,13 @@
 """The tables of an evaluation: versions, groups, and one line a bundle."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from calcli.cli.evaluation_headlines import name_words, version_name
 from calcli.cli.render import (
+    Column,
     Table,
+    narrowing,
     number,
     table_lines,
     table_width,
@@ -30,39 +31,36 @@ EXPECTED = "(expected)"
 """Head of the column of the calibration error expected under calibration."""
 
 
-ResultColumns = dict[str, Callable[[Result], str]]
-"""Columns of a table with a line per result: head -> cell."""
-
-
 def version_table(results: Sequence[Result]) -> Table:
     """A line per version: the columns with a value that fit."""
-    columns: ResultColumns = {
-        samples(results[0].n): partial(version_name, results=results)
-    }
-    for head, cell in version_columns(results[0]).items():
-        if any(cell(result).strip() != "-" for result in results):
-            columns[head] = cell
-    least = ("Brier", EXPECTED, "ROC AUC", "slope")
-    return Table.of(columns, results).fitting(least)
+    head = samples(results[0].n)
+    columns = [Column(head, partial(version_name, results=results))]
+    for column in version_columns(results[0]):
+        cells = [str(column.cell(result)) for result in results]
+        if any(cell.strip() != "-" for cell in cells):
+            columns.append(column)
+    return Table.fitting(columns, results)
 
 
-def version_columns(result: Result) -> ResultColumns:
+def version_columns(result: Result) -> list[Column]:
     """Columns of the table: for two classes of P(class 1), else of the confidence."""
-    columns: ResultColumns = {"accuracy": partial(_value, "accuracy")}
+    columns = [Column("accuracy", partial(_value, "accuracy"))]
     if is_about_class_one(result):
-        columns["predicted"] = _predicted
-        columns["slope"] = partial(_value, "slope")
-        columns["ROC AUC"] = partial(_value, "roc_auc")
+        columns += [
+            Column("predicted", _predicted),
+            Column("slope", partial(_value, "slope"), drop_order=4),
+            Column("ROC AUC", partial(_value, "roc_auc"), drop_order=3),
+        ]
     else:
-        columns["confidence"] = partial(_value, "mean_confidence")
+        columns.append(Column("confidence", partial(_value, "mean_confidence")))
     error = _error_name(result)
-    columns["ECE"] = partial(_error, error)
-    columns[EXPECTED] = partial(_expected, error)
-    if result.n_classes is None:
-        columns["Brier"] = partial(_value, "brier_top")
-    else:
-        columns["NLL"] = partial(_value, "nll")
-        columns["Brier"] = partial(_value, "brier")
+    columns.append(Column("ECE", partial(_error, error)))
+    columns.append(Column(EXPECTED, partial(_expected, error), drop_order=2))
+    brier = "brier_top"
+    if result.n_classes is not None:
+        columns.append(Column("NLL", partial(_value, "nll")))
+        brier = "brier"
+    columns.append(Column("Brier", partial(_value, brier), drop_order=1))
     return columns
 
 
@@ -178,8 +176,10 @@ def group_table_lines(
         last.per_group, key=lambda line: (not line.margin, -largest[line.group])
     )
     kept = order if most is None else order[:most]
-    columns = [GroupColumn("samples", lambda line: f"{line.n:,}")]
-    columns.append(GroupColumn(observed, lambda line: percent(line.observed)))
+    columns = [
+        Column("samples", lambda line: f"{line.n:,}", drop_order=1),
+        Column(observed, lambda line: percent(line.observed), drop_order=2),
+    ]
     for lines_of_version, result in zip(by_name, shown, strict=True):
         title = version_name(result, results) if len(shown) > 1 else ""
         columns += gap_columns(title, lines_of_version, of_positive)
@@ -189,23 +189,17 @@ def group_table_lines(
         yield f"{len(order) - len(kept)} more with --full"
 
 
-@dataclass(frozen=True)
-class GroupColumn:
-    """A column of the table of groups. title : of its version, above the head."""
-
-    head: str
-    cell: Callable[[GroupSummary], str]
-    title: str = ""
-
-
 def _lines_by_group(result: Result) -> dict[object, GroupSummary]:
     return {line.group: line for line in result.per_group or ()}
 
 
 def gap_columns(
     title: str, lines_of_version: Mapping[object, GroupSummary], of_positive: bool
-) -> list[GroupColumn]:
-    """Mean score, gap and p-value of every group in one version."""
+) -> list[Column]:
+    """Mean score, gap and p-value of every group in one version.
+
+    title : name of the version.
+    """
 
     def predicted(line: GroupSummary) -> str:
         return percent(lines_of_version[line.group].predicted)
@@ -220,9 +214,9 @@ def gap_columns(
         return cell.replace("< 0.", "<.").removeprefix("0")
 
     return [
-        GroupColumn("predicted" if of_positive else "sure", predicted, title),
-        GroupColumn("gap", gap),
-        GroupColumn("p", p_value),
+        Column("predicted" if of_positive else "sure", predicted, title=title),
+        Column("gap", gap),
+        Column("p", p_value),
     ]
 
 
@@ -231,11 +225,10 @@ SHORTEST_GROUP = 16
 
 
 def fitting_group_table(
-    kept: Sequence[GroupSummary], columns: Sequence[GroupColumn]
+    kept: Sequence[GroupSummary], columns: Sequence[Column]
 ) -> list[list[str]]:
     """The table of groups: shorter names, then fewer columns, where there is no room."""
-    for without in ((), ("samples",), ("samples", "observed", "right")):
-        left = [column for column in columns if column.head not in without]
+    for left in narrowing(columns):
         for longest in (LONGEST_NAME, 24, SHORTEST_GROUP):
             lines = _group_table(kept, left, longest)
             if table_width(lines) <= width_of_output():
@@ -244,7 +237,7 @@ def fitting_group_table(
 
 
 def _group_table(
-    kept: Sequence[GroupSummary], columns: Sequence[GroupColumn], longest: int
+    kept: Sequence[GroupSummary], columns: Sequence[Column], longest: int
 ) -> list[list[str]]:
     """Heads and lines of the table of groups. longest : characters of a name."""
     titles = ["", *(name_words(column.title, longest) for column in columns)]
@@ -252,7 +245,7 @@ def _group_table(
     if any(titles):
         lines.insert(0, titles)
     for line in kept:
-        cells = [column.cell(line) for column in columns]
+        cells = [str(column.cell(line)) for column in columns]
         lines.append([name_words(line.group, longest), *cells])
     return lines
 
@@ -262,20 +255,18 @@ def _group_table(
 
 def overview_lines(evaluation: Evaluation) -> Iterator[str]:
     """A line per result; columns that do not fit are left out."""
-    columns: ResultColumns = {
-        "bundle": lambda result: name_words(result.bundle, 36),
-        "version": lambda result: name_words(result.title, 20),
-        "verdict": lambda result: verdict_word(result.report),
-        "samples": lambda result: f"{result.n:,}",
-        "accuracy": partial(_value, "accuracy"),
-        "gap in points": _gap,
-        "ECE": _own_error,
-        "NLL": partial(_value, "nll"),
-    }
-    if len(evaluation.results) == len(evaluation.bundles):
-        del columns["version"]
-    table = Table.of(columns, evaluation.results)
-    table = table.fitting(("NLL", "ECE", "samples", "accuracy"))
+    columns = [Column("bundle", lambda result: name_words(result.bundle, 36))]
+    if len(evaluation.results) > len(evaluation.bundles):
+        columns.append(Column("version", lambda result: name_words(result.title, 20)))
+    columns += [
+        Column("verdict", lambda result: verdict_word(result.report)),
+        Column("samples", lambda result: f"{result.n:,}", drop_order=3),
+        Column("accuracy", partial(_value, "accuracy"), drop_order=4),
+        Column("gap in points", _gap),
+        Column("ECE", _own_error, drop_order=2),
+        Column("NLL", partial(_value, "nll"), drop_order=1),
+    ]
+    table = Table.fitting(columns, evaluation.results)
     yield from table_lines(table.lines)
     yield "* significant; more with --full"
 

@@ -9,8 +9,9 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from io import StringIO
 from typing import Any, NamedTuple, TextIO
 from unicodedata import east_asian_width
@@ -343,6 +344,32 @@ def plain(text: str) -> str:
     return text.translate(CONTROL)
 
 
+@dataclass(frozen=True)
+class Column:
+    """Column of a table with a row for every item.
+
+    cell : what it shows of an item. drop_order : place among the columns that go where
+    there is no room, from 1; 0 for one that stays. title : of several columns, above
+    the head of the first.
+    """
+
+    head: str
+    cell: Callable[[Any], Cell]
+    drop_order: int = 0
+    title: str = ""
+
+
+def narrowing(columns: Sequence[Column]) -> Iterator[Sequence[Column]]:
+    """All columns, then without those that go first where there is no room, and so on
+    to those that stay.
+    """
+    left = list(columns)
+    yield left
+    for order in sorted({column.drop_order for column in columns} - {0}):
+        left = [column for column in left if column.drop_order != order]
+        yield left
+
+
 class Table(NamedTuple):
     """Named columns and rows of cells: words, numbers, or None for nothing.
 
@@ -375,26 +402,20 @@ class Table(NamedTuple):
         return lines
 
     @classmethod
-    def of(
-        cls, columns: Mapping[str, Callable[[Any], Cell]], items: Iterable[Any]
-    ) -> "Table":
-        """A row for every item. columns : what a cell shows of it, by name."""
+    def of(cls, columns: Sequence[Column], items: Iterable[Any]) -> "Table":
+        """The table with a row for every item."""
         rows = []
         for item in items:
-            rows.append([cell(item) for cell in columns.values()])
-        return cls(list(columns), rows)
+            rows.append([column.cell(item) for column in columns])
+        return cls([column.head for column in columns], rows)
 
-    def fitting(self, least: Sequence[str]) -> "Table":
-        """The table for the width of the output.
-
-        least : names of the columns that go where there is no room, in this order.
-        """
-        table = self
-        for name in least:
+    @classmethod
+    def fitting(cls, columns: Sequence[Column], items: Sequence[Any]) -> "Table":
+        """The table for the width of the output, with as many columns as fit."""
+        for left in narrowing(columns):
+            table = cls.of(left, items)
             if table.width <= width_of_output():
                 break
-            others = [i for i, column in enumerate(table.columns) if column != name]
-            table = table.only(others)
         return table
 
     def only(self, places: Sequence[int]) -> "Table":
