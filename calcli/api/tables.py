@@ -192,8 +192,9 @@ def _named(
     in_order = _in_order_of_labels(columns, values)
     if in_order is not None:
         raise DataError(
-            f"scores: have the columns {some_of(columns)} in this order, so that label 1"
-            f" would be {columns[1]!r}; reorder them: scores[{in_order}], or pass"
+            f"scores: have the columns {some_of(columns)} in this order,"
+            f" so that label 1 would be {columns[1]!r};"
+            f" reorder them: scores[{in_order}], or pass"
             f" class_names={list(columns)} to take them as they are"
         )
     return None if _are_numbered(columns) else columns, values

@@ -38,14 +38,22 @@ COMMANDS = {
     "adapt": "Adapt a calibrator to class frequencies that changed (label shift).",
     "apply": "Write calibrated bundles: probabilities, predictions, confidences.",
     "evaluate": "Measure calibration with its uncertainty, and check limits.",
-    "threshold": "Find the lowest confidence above which accuracy is at least A, with a guarantee.",
-    "watch": "Watch a deployed calibrator, batch by batch, with a known rate of false alarms.",
+    "threshold": (
+        "Find the lowest confidence above which accuracy is at least A,"
+        " with a guarantee."
+    ),
+    "watch": (
+        "Watch a deployed calibrator, batch by batch,"
+        " with a known rate of false alarms."
+    ),
     "compare": "Rank methods by rows that they were not fitted on.",
     "export": "Write a calibrator for a serving stack: ONNX, torch, or a Python file.",
     "diagram": "Draw reliability diagrams with a band under calibration.",
     "report": "Write an HTML report.",
     "inspect": "Show what a file of scores or a calibrator holds, and check all of it.",
-    "methods": "List the calibration methods, or describe one: options, formula, reference.",
+    "methods": (
+        "List the calibration methods, or describe one: options, formula, reference."
+    ),
     "metrics": "List the metrics, or describe one: definition, range, reference.",
     "completion": "Print the completion of commands, options and names for a shell.",
 }
@@ -119,7 +127,9 @@ class Command(TyperCommand):
 
     # ---- help
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+    def parse_args(  # type: ignore[override]
+        self, ctx: typer.Context, args: list[str]
+    ) -> list[str]:
         """Parse the words, former names of options included; ``--help-all`` prints."""
         words, notes = with_present_names(self.command_name, args)
         for note in notes:
@@ -161,7 +171,9 @@ class Command(TyperCommand):
             names += [*parameter.opts, *parameter.secondary_opts]
         return option in names
 
-    def format_help_text(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+    def format_help_text(  # type: ignore[override]
+        self, ctx: typer.Context, formatter: Any
+    ) -> None:
         """Write what the command does and examples; all of it with ``--help-all``."""
         short, _, details = (self.help or "").partition("\f")
         parts = [short, details] if self.shows_all else [short]
@@ -171,7 +183,9 @@ class Command(TyperCommand):
                 with formatter.indentation():
                     formatter.write_text(inspect.cleandoc(part))
 
-    def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+    def format_options(  # type: ignore[override]
+        self, ctx: typer.Context, formatter: Any
+    ) -> None:
         """Write the arguments and the options."""
         arguments: list[tuple[str, str]] = []
         options: dict[str, tuple[str, str]] = {}
@@ -230,7 +244,9 @@ class Command(TyperCommand):
                 with formatter.section(heading):
                     formatter.write_dl(records)
 
-    def format_epilog(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+    def format_epilog(  # type: ignore[override]
+        self, ctx: typer.Context, formatter: Any
+    ) -> None:
         """Write the closing words on the page of all options only."""
         if self.shows_all:
             super().format_epilog(ctx, formatter)

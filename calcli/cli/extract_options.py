@@ -277,8 +277,8 @@ class ExtractOptions(RunningModel, Importing):
         typer.Option(
             "--normalize",
             metavar="HOW|NAME=VALUE",
-            help="Saved scores: sum divides probabilities by the sum of their row; chars,"
-            " bytes, mutual: log-likelihoods of choices. Inputs of a --model"
+            help="Saved scores: sum divides probabilities by the sum of their row;"
+            " chars, bytes, mutual: log-likelihoods of choices. Inputs of a --model"
             " (repeatable): scale=WHITE, mean=M[,M,M], std=S[,S,S].",
             rich_help_panel="Input",
         ),

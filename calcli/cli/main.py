@@ -77,7 +77,8 @@ def main() -> NoReturn:
         # close it. HDF5 then closes the file after Python has gone, and crashes.
         atexit._run_exitfuncs()
         os._exit(code)
-    gc.freeze()  # Python's teardown need not search for garbage: 40 ms of a small command
+    # Python's teardown need not search for garbage: 40 ms of a small command.
+    gc.freeze()
     sys.exit(code)
 
 

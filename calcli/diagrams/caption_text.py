@@ -49,7 +49,10 @@ def fall_words(curve: Curve, show: str = "the dots show bins") -> str:
     for i in curve.fall:
         reach = f"{bins.low[i]:.2g} to {bins.high[i]:.2g}"
         ends.append(f"{bins.accuracy[i]:.2f} for {x} {reach}")
-    return f"{y} is significantly not monotone: {' but '.join(ends)}; the isotonic curve is level there, {show}"
+    return (
+        f"{y} is significantly not monotone: {' but '.join(ends)};"
+        f" the isotonic curve is level there, {show}"
+    )
 
 
 def short(count: float) -> str:

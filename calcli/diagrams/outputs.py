@@ -47,7 +47,8 @@ def _svg(figure: Figure, paper: Paper) -> bytes:
     head = drawn.index("<svg ")
     end = drawn.index(">", head)
     alt = f'\n <title id="title">{title}</title>\n <desc id="desc">{words}</desc>'
-    return f'{drawn[:end]} role="img" aria-labelledby="title desc">{alt}{drawn[end + 1 :]}'.encode()
+    names = 'role="img" aria-labelledby="title desc"'
+    return f"{drawn[:end]} {names}>{alt}{drawn[end + 1 :]}".encode()
 
 
 def _pdf(figure: Figure, paper: Paper) -> bytes:

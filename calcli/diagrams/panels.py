@@ -229,7 +229,10 @@ def by_part(request: Request, parts: Sequence[RowSubset], limit: int) -> Panels:
     if len(chosen) > limit:
         # A stable sort: parts of equal distance keep their order.
         chosen = sorted(chosen, key=lambda part: -_distance(sets, part.rows))[:limit]
-        reason = "those least calibrated in standard errors, which is why they look worse than the rest"
+        reason = (
+            "those least calibrated in standard errors,"
+            " which is why they look worse than the rest"
+        )
         notes.insert(0, f"{limit} of {len(parts)} {plural}: {reason}")
     panels = []
     for part in chosen:

@@ -330,7 +330,10 @@ def _labels_words(numbers: Mapping[str, Any]) -> str:
 
 
 def _too_good_words(numbers: Mapping[str, Any]) -> str:
-    return "errors are smaller than calibrated scores show: were they fitted to these rows?"
+    return (
+        "errors are smaller than calibrated scores show:"
+        " were they fitted to these rows?"
+    )
 
 
 def _lacking_words(numbers: Mapping[str, Any]) -> str:
@@ -406,7 +409,8 @@ def _classes_words(numbers: Mapping[str, Any]) -> str:
     head = (
         f"classes: {numbers['n_significant']} of {numbers['n_classes']} miscalibrated"
     )
-    return f"{head}, clearest {_worst_class(numbers)}: {_two_means(numbers, of_positive=True)}"
+    means = _two_means(numbers, of_positive=True)
+    return f"{head}, clearest {_worst_class(numbers)}: {means}"
 
 
 def _range_line(numbers: Mapping[str, Any]) -> str:

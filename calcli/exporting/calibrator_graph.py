@@ -115,7 +115,10 @@ def one_vs_rest(calibrator: binary.BinaryCalibrator, block: Block) -> Prediction
 
 # ---- hoki with the exact retention under Gaussian or Gumbel noise; variants with transforms or draws are refused
 
-BY_TRANSFORMS = "reads the scores of the same rows under transforms of the input, which a serving graph does not see"
+BY_TRANSFORMS = (
+    "reads the scores of the same rows under transforms of the input,"
+    " which a serving graph does not see"
+)
 
 
 @lower.register

@@ -16,9 +16,12 @@ from calcli.numerics import AnyArray
 SHORT = 16
 """Largest number of entries of a constant written as a list; longer ones are base64."""
 
-PAGE = '''"""Calibrated probabilities of {k} classes: method {method}, exported by calcli {version}. Needs NumPy only.
+PAGE = '''\
+"""Calibrated probabilities of {k} classes: method {method}, exported by calcli \
+{version}. Needs NumPy only.
 
-predict_proba(scores{group}) gives (n, {k}) float64, rows that sum to 1; predict(scores{group}) gives (n,) int64, the
+predict_proba(scores{group}) gives (n, {k}) float64, rows that sum to 1; \
+predict(scores{group}) gives (n,) int64, the
 classes that the method predicts. scores : (n, {k}) {kind}{binary}.{about_group}
 """
 
@@ -100,7 +103,11 @@ def write_source(artifact: Artifact, graph: Graph) -> str:
     if k == 2 and kind in PAIR:
         weight, bias = PAIR[kind]
         one = "scores.ndim == 1 or (scores.ndim == 2 and scores.shape[1] == 1)"
-        pair = f"    if {one}:\n        scores = scores.reshape(-1, 1) * np.array({weight}) + np.array({bias})\n"
+        pair = (
+            f"    if {one}:\n"
+            f"        scores = scores.reshape(-1, 1) * np.array({weight})"
+            f" + np.array({bias})\n"
+        )
     group = ""
     shape = ""
     groups = ""
@@ -114,8 +121,9 @@ def write_source(artifact: Artifact, graph: Graph) -> str:
         lookup = LOOKUP
         operator = "import operator\n"
         about_group = (
-            f"\ngroup : (n,) names of the {column!r}, as text, or integers, their places"
-            " in GROUPS; any other\nname or number is a group that the fit has not seen."
+            f"\ngroup : (n,) names of the {column!r}, as text,"
+            " or integers, their places in GROUPS;"
+            " any other\nname or number is a group that the fit has not seen."
         )
     text_of_constants = "".join(constants)
     if constants:

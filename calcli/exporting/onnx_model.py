@@ -108,7 +108,9 @@ class Writer:
                     [out + "/values", out],
                     axis=-1,
                 )
-            case "log1p":  # exact for small x: log(u) x / (u - 1) with u = 1 + x, x where u is 1 (Kahan)
+            case "log1p":
+                # Exact for small x (Kahan): log(u) x / (u - 1) with u = 1 + x; x where
+                # u is 1.
                 x = inputs[0]
                 one = self.prefix + "one"
                 u = self.node("Add", [x, one], [out + "/u"])

@@ -35,7 +35,8 @@ def build_module(graph: Graph) -> Any:
 
     nodes = graph.needed()
 
-    class ExportedCalibrator(torch.nn.Module):  # type: ignore[misc]  # the base is Any without torch
+    # The base is Any without torch.
+    class ExportedCalibrator(torch.nn.Module):  # type: ignore[misc]
         """Runs the graph, node by node, in float64."""
 
         def __init__(self) -> None:

@@ -68,9 +68,9 @@ def load_exported(torch: Any, path: Path, device: str) -> Any:
                 )
                 if REFUSED.search(member.filename):
                     raise DataError(
-                        f"{path}: holds {member.filename}, which would have to be run to"
-                        " be read; export the model again, or name the code that builds"
-                        " it: --model package.module:factory"
+                        f"{path}: holds {member.filename}, which would have"
+                        " to be run to be read; export the model again, or name the"
+                        " code that builds it: --model package.module:factory"
                     )
                 if member.filename.endswith(".json"):
                     json.loads(archive.read(member), object_hook=checked)

@@ -63,14 +63,14 @@ class Claim:
             if self.expected >= 1.0:
                 return ""
             return (
-                f"all predictions are right, which shows an error rate below {limit}; the"
-                f" calibrator claims {rate}"
+                f"all predictions are right, which shows an error rate below {limit};"
+                f" the calibrator claims {rate}"
             )
         if not self.is_too_large:
             return ""
         return (
-            f"few predictions are wrong; the others show an error rate below {limit}, and"
-            f" the calibrator claims {rate} of them"
+            f"few predictions are wrong; the others show an error rate below {limit},"
+            f" and the calibrator claims {rate} of them"
         )
 
 

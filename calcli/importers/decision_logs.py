@@ -452,8 +452,8 @@ def _warn_of_unlisted_options(rows: QuestionRows, where: str) -> None:
         remark(
             f"warning: {where}: {short(rows.name)}: rows left out because they do not"
             f" list their label, which is an option of other rows: {n}; does the log"
-            " lack options of probability 0? Without these wrong answers the accuracy is"
-            " too high; write all options"
+            " lack options of probability 0? Without these wrong answers the accuracy"
+            " is too high; write all options"
         )
 
 

@@ -141,8 +141,8 @@ def _remark_blank_words(
     if with_blanks:
         names = ", ".join(column.name for column in with_blanks)
         remark(
-            f"{with_blanks[0].file.name}: {', '.join(sorted(blank_words))} in {names} is"
-            f" a class, as {named_by} is named so, and no missing value"
+            f"{with_blanks[0].file.name}: {', '.join(sorted(blank_words))} in {names}"
+            f" is a class, as {named_by} is named so, and no missing value"
         )
 
 

@@ -169,8 +169,8 @@ class LabelSearch:
         with_gold = self.request.command(self.where, [("--gold", TO_SUPPLY)])
         problem = SaysHow(
             f"{self.where}: found no labels for {shown!r}",
-            advice=f"name them with --labels {self._option()} (none: calibrate only), or"
-            f" write them to {TO_SUPPLY}: {shlex.join(with_gold)}",
+            advice=f"name them with --labels {self._option()} (none: calibrate only),"
+            f" or write them to {TO_SUPPLY}: {shlex.join(with_gold)}",
         )
         # Only ``extract`` carries scores without labels, where nothing may be a label.
         if others or not self.request.carry:

@@ -167,8 +167,8 @@ def _without_missing_positions(
     n_left_out = total - sum(n_kept)
     if n_left_out:
         remark(
-            f"{where}: {n_left_out} of {total} positions left out: they lack a score or a"
-            " label"
+            f"{where}: {n_left_out} of {total} positions left out:"
+            " they lack a score or a label"
         )
     made = _with_rows(columns, kept, len(masks))
     for path, array in zip(loaded, arrays, strict=True):

@@ -150,7 +150,8 @@ ROLES: dict[str, Role] = {
         ),
     ),
     "no truth": Role(
-        "words before a word for labels in names of predictions, or of a number of labels",
+        "words before a word for labels in names of predictions,"
+        " or of a number of labels",
         (),
         r"(?i)(.*[_.-])?"
         r"(y_?hat|hat|pred(ict(ed|ions?)|s)?|output|soft|num|n|pseudo|model|argmax)",

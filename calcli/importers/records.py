@@ -535,6 +535,6 @@ def _classes_listed(
     no_labels = [name for name in every if name not in labels]
     odd_name = (no_labels or every)[0]
     raise UsageError(
-        f"{where} lists {odd_name!r} and others in some rows only; which are the classes?"
-        " --class-names A,B,…"
+        f"{where} lists {odd_name!r} and others in some rows only;"
+        " which are the classes? --class-names A,B,…"
     )

@@ -81,8 +81,8 @@ def refuse_side_by_side(scores: Sequence[Name], where: str) -> None:
             listing = some_of(together)
             raise UsageError(
                 f"{where}: holds {len(together)} arrays of scores side by side:"
-                f" {listing}; choose one with --scores NAME; calcli extract takes several,"
-                " or all with --scores '*'"
+                f" {listing}; choose one with --scores NAME;"
+                " calcli extract takes several, or all with --scores '*'"
             )
 
 

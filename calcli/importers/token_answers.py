@@ -219,8 +219,8 @@ def _class_rows(
     )
     if n_lacking:
         remark(
-            f"{path.name}: {n_lacking} of {len(kept)} rows lack a class among the tokens"
-            " listed, which got its upper bound"
+            f"{path.name}: {n_lacking} of {len(kept)} rows lack a class among the"
+            " tokens listed, which got its upper bound"
         )
     remark_left_out(path.name, n_without, len(answers), "answers list no class")
     return ClassRows(kept, np.array(rows))

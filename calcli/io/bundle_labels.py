@@ -55,8 +55,8 @@ class BundleLabels:
                 # An import finds labels of other names beside these scores.
                 raise NoBundles(f"{self._group.name}: has no dataset {path!r}")
             raise InvalidRows(
-                f"{self._group.name}: has no dataset {path!r}, and {what} needed here; it"
-                f" holds: {listing}; name them with --labels PATH",
+                f"{self._group.name}: has no dataset {path!r}, and {what} needed here;"
+                f" it holds: {listing}; name them with --labels PATH",
                 no_command="nothing says which array they are",
             )
         where = self._group.where(dataset)
@@ -68,8 +68,8 @@ class BundleLabels:
             return self._classes(dataset, where, ignore)
         if ignore:
             raise UsageError(
-                f"--ignore-label: {self._group.name} holds confidences; calcli extract can"
-                " leave rows out"
+                f"--ignore-label: {self._group.name} holds confidences;"
+                " calcli extract can leave rows out"
             )
         outcomes = self._columns.of_all_rows(dataset)
         correct = validate.check_correct(outcomes, self._scores.total, where)

@@ -179,8 +179,8 @@ def check_source(source: Any, dataset: Any, where: str) -> None:
         )
     if not fits:
         raise DataError(
-            f"{message}, which has shape {dataset.shape} and lacks some; bring the right"
-            " one along"
+            f"{message}, which has shape {dataset.shape} and lacks some;"
+            " bring the right one along"
         )
 
 

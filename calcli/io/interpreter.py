@@ -32,7 +32,8 @@ def start(code: str, keep: Sequence[int] = (), **streams: Any) -> "Popen[bytes]"
         environment["PYTHONPATH"] = os.pathsep.join(
             _elsewhere(environment["PYTHONPATH"].split(os.pathsep))
         )
-    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
+    # As multiprocessing does.
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     words = [
         sys.executable,
         *flags,

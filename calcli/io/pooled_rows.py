@@ -116,7 +116,8 @@ class PooledRows(DataSet):
             last = part[units.order[units.starts + units.count - 1]]
             if (first != last).any():
                 cut = int(np.flatnonzero(first != last)[0])
-                name = self.column("unit")[units.order[units.starts[cut]]]  # type: ignore[index]
+                first_row = units.order[units.starts[cut]]
+                name = self.column("unit")[first_row]  # type: ignore[index]
                 raise DataError(
                     f"{self.own_name('unit')} {name} is cut:"
                     f" {self.parts[first[cut]].name} and {self.parts[last[cut]].name}"

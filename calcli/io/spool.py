@@ -25,7 +25,8 @@ class Spool:
         self.count = 0
         self._why = why
         with self._naming_purpose():
-            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed by its owner)
+            # Closed by its owner.
+            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
 
     def add(self, values: AnyArray) -> None:
         """Append numbers. Raises ResourceError."""

@@ -485,7 +485,8 @@ def _top_gap(context: MetricContext, j: int) -> Value:
 
 
 for _j in (2, 3, 5):
-    _text = f"""Mean probability of the {_j} largest classes together minus top-{_j} accuracy.
+    _text = f"""\
+Mean probability of the {_j} largest classes together minus top-{_j} accuracy.
 
         mean (sum of {_j} largest p) - share of labels among them
         Reference: Clarte et al. (2023), top-n variant

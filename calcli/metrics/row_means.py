@@ -148,7 +148,10 @@ def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
             f"about {carrying:.0f} of {mean.n:.0f} units carry this loss: no interval"
         )
     if carrying >= FEWEST:
-        return f"these {context.n} rows hold too few of the rare ones that carry this loss: no interval"
+        return (
+            f"these {context.n} rows hold too few of the rare ones"
+            " that carry this loss: no interval"
+        )
     if copies > 1.0:
         distinct = f"{rows:.0f} distinct rows of {context.n}"
         return f"about {carrying:.0f} of {distinct} carry this loss: no interval"

@@ -80,9 +80,10 @@ class DaskCluster(Executor):
         # also errors of Dask about the answer of another kind of server
         except Exception as problem:
             text = str(problem).split("\n")[0] or "no word of it"
-            expected = "expected an address such as tcp://HOST:8786, as dask scheduler prints it"
             raise self._refused(
-                f"no Dask scheduler answers there ({text}); {expected}"
+                f"no Dask scheduler answers there ({text});"
+                " expected an address such as tcp://HOST:8786, as dask scheduler"
+                " prints it"
             ) from None
         try:
             self._meet()

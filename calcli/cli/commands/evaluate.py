@@ -217,7 +217,8 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         bool,
         typer.Option(
             "--signature",
-            help="End with a line to quote: metric, bins, norm, rows, expected value, version.",
+            help="End with a line to quote: metric, bins, norm, rows, expected value,"
+            " version.",
             rich_help_panel="Output",
         ),
     ] = False

@@ -201,8 +201,11 @@ class Epochs(Figure):
         for c in self.courses:
             for name, what in (("nll", "NLL"), ("error", "error")):
                 (values, *_), best = c.of(name)
-                least = f"{what} is least at {self.axis} {self.at[best]:g}, {values[best]:.4f}"
-                words.append(f"{c.label}: {least}, and ends at {values[-1]:.4f}.")
+                place = f"{self.axis} {self.at[best]:g}"
+                words.append(
+                    f"{c.label}: {what} is least at {place}, {values[best]:.4f},"
+                    f" and ends at {values[-1]:.4f}."
+                )
         return " ".join(words)
 
 

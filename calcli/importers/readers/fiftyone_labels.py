@@ -41,7 +41,8 @@ def _is_label(cell: Any) -> bool:
     examples=[
         (
             "labels.json",
-            "--gold truth/labels.json --confidence confidence --correct predicted_label=gold",
+            "--gold truth/labels.json --confidence confidence"
+            " --correct predicted_label=gold",
         )
     ],
 )
