@@ -125,7 +125,7 @@ def report(
     >>> page.exists(), found.results[0].method
     (True, 'uncalibrated')
     """
-    from calcli.reporting.gather import gather, metrics_of_page
+    from calcli.reporting.gather import gather, metrics_of_page, with_results
     from calcli.reporting.page import page
 
     target = path_of(path, "path")
@@ -138,21 +138,11 @@ def report(
         if name in how:
             about[name] = how.pop(name)
     plan = replace(_plan(None, how), metrics=metrics_of_page())
-    files: list[tuple[str, Artifact] | None] = [None]
-    for artifact in artifacts:
-        files.append((f"{artifact.method}.json", artifact))
+    files = [(f"{artifact.method}.json", artifact) for artifact in artifacts]
     with _opened(scores, labels, kind, artifacts, **about) as trial:
         model, assessed = gather(trial.subject, trial.candidates, plan)
         results = trial.finished(assessed, plan)
-        versions = []
-        for version, result, file in zip(model.versions, results, files, strict=True):
-            versions.append(replace(version, result=result, file=file))
-        model = replace(
-            model,
-            versions=tuple(versions),
-            source=trial.rows.source,
-            data_sha256=trial.rows.data_sha256,
-        )
+        model = with_results(model, results, files, trial.rows)
     evaluation = Evaluation([results])
     write_bytes(target, page([model], evaluation.to_dict(), title=title), force=force)
     return evaluation

@@ -45,6 +45,37 @@ def bundles(words: str) -> Any:
     return typer.Argument(metavar="BUNDLE…", help=help_text)
 
 
+def output(metavar: str, words: str, **more: Any) -> Any:
+    """The option -o; words : its help."""
+    return typer.Option(
+        "--output", "-o", metavar=metavar, help=words, rich_help_panel="Output", **more
+    )
+
+
+def calibrators(words: str) -> Any:
+    """The option -c that can be repeated; words : its help."""
+    return typer.Option("--calibrator", "-c", metavar="ART.json", help=words)
+
+
+def method(words: str, default: str) -> Any:
+    """The option -m of a method to be fitted; words : its help. default : in words."""
+    return typer.Option(
+        "--method",
+        "-m",
+        metavar="NAME",
+        autocompletion=complete_methods,
+        help=words,
+        show_default=default,
+    )
+
+
+def metric_limit(name: str, words: str) -> Any:
+    """The option --max or --min; words : its help."""
+    return typer.Option(
+        name, metavar="NAME=VALUE", help=words, rich_help_panel="Limits"
+    )
+
+
 def complete_methods(incomplete: str) -> list[str]:
     """Names of methods that begin so, for the completion of a shell."""
     names = [*method_names(), "all"]
@@ -58,6 +89,12 @@ def complete_metrics(incomplete: str) -> list[str]:
     return [name for name in metric_names() if name.startswith(incomplete)]
 
 
+ArtifactPath = Annotated[
+    str,
+    typer.Argument(
+        metavar="ART.json", help="Artifact written by calcli fit, - for stdin."
+    ),
+]
 Again = Annotated[
     bool,
     typer.Option("--again", help="Go on although the scores are already calibrated."),

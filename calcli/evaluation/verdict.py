@@ -16,15 +16,6 @@ VerdictKind = Literal[
     "calibrated", "overconfident", "underconfident", "mixed", "too_few", "check_labels"
 ]
 
-KINDS: tuple[VerdictKind, ...] = (
-    "calibrated",
-    "overconfident",
-    "underconfident",
-    "mixed",
-    "too_few",
-    "check_labels",
-)
-
 TWO_SIDED = normal_quantile(0.975)
 """Standard score from which a gap is significant, two-sided at 5 %."""
 

@@ -20,6 +20,7 @@ from calcli.evaluation.groups import gaps_of_groups, group_lines
 from calcli.evaluation.results import GroupSummary, Judgement, Result
 from calcli.evaluation.subjects import Candidate, Plan, Subject
 from calcli.io.artifact import Artifact
+from calcli.io.dataset import DataSet
 from calcli.io.provenance import title_of
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.catalog import report_metrics
@@ -222,6 +223,28 @@ def gather(
         results = [replace(result, per_class=None) for result in assessed.results]
         assessed = replace(assessed, results=results)
     return model, assessed
+
+
+def with_results(
+    model: ModelResults,
+    results: Sequence[Result],
+    files: Sequence[tuple[str, Artifact]],
+    rows: DataSet,
+) -> ModelResults:
+    """The model with the finished results of its versions, and where these come from.
+
+    files : the calibrators, as for ``Version``. rows : that have been read completely.
+    """
+    uncalibrated, *calibrated = model.versions
+    versions = [replace(uncalibrated, result=results[0])]
+    for version, result, file in zip(calibrated, results[1:], files, strict=True):
+        versions.append(replace(version, result=result, file=file))
+    return replace(
+        model,
+        versions=tuple(versions),
+        data_sha256=rows.data_sha256,
+        source=rows.source,
+    )
 
 
 def _benefits(

@@ -55,13 +55,7 @@ EPILOG = (
 class AdaptArgs(o.Reading, o.OutputOptions):
     output: Annotated[
         str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT.json",
-            help="Calibrator to write, - for stdout.",
-            rich_help_panel="Output",
-        ),
+        o.output("OUT.json", "Calibrator to write, - for stdout."),
     ]
     artifact: Annotated[
         str | None,

@@ -60,21 +60,13 @@ from calcli.rows import SCORE_KINDS, ScoreKind
 class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
 
-    artifact: Annotated[
-        str,
-        typer.Argument(
-            metavar="ART.json", help="Artifact written by calcli fit, - for stdin."
-        ),
-    ]
+    artifact: o.ArtifactPath
     output: Annotated[
         str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help=f"File to write: .{', .'.join(FORMATS)} by its ending; a folder for"
+        o.output(
+            "OUT",
+            f"File to write: .{', .'.join(FORMATS)} by its ending; a folder for"
             " several bundles; - for a pipe, with --format.",
-            rich_help_panel="Output",
         ),
     ]
     bundles: Annotated[

@@ -114,13 +114,7 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     level: o.Level = board.CompareSettings.level
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE.json",
-            help="Keep results, and go on from them.",
-            rich_help_panel="Output",
-        ),
+        o.output("FILE.json", "Keep results, and go on from them."),
     ] = None
     diagram: Annotated[
         Path | None,

@@ -69,21 +69,12 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     ] = None
     calibrator: Annotated[
         list[str] | None,
-        typer.Option(
-            "--calibrator",
-            "-c",
-            metavar="ART.json",
-            help="Artifact to show too (repeatable).",
-        ),
+        o.calibrators("Artifact to show too (repeatable)."),
     ] = None
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help=f"{', '.join(FORMATS)} by its ending; without it, the terminal.",
-            rich_help_panel="Output",
+        o.output(
+            "FILE", f"{', '.join(FORMATS)} by its ending; without it, the terminal."
         ),
     ] = None
     style: Annotated[

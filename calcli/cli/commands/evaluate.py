@@ -75,12 +75,9 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     ] = None
     calibrator: Annotated[
         list[str] | None,
-        typer.Option(
-            "--calibrator",
-            "-c",
-            metavar="ART.json",
-            help="Artifact to evaluate beside the uncalibrated scores (repeatable), -"
-            " for stdin; {stem} and {group} in its path stand for the bundle's.",
+        o.calibrators(
+            "Artifact to evaluate beside the uncalibrated scores (repeatable), -"
+            " for stdin; {stem} and {group} in its path stand for the bundle's."
         ),
     ] = None
     metric: Annotated[
@@ -96,22 +93,15 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     ] = None
     max_: Annotated[
         list[str] | None,
-        typer.Option(
+        o.metric_limit(
             "--max",
-            metavar="NAME=VALUE",
-            help="Fail with code 5 above this, in every group too with --per-group;"
+            "Fail with code 5 above this, in every group too with --per-group;"
             " names: --help-all.",
-            rich_help_panel="Limits",
         ),
     ] = None
     min_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--min",
-            metavar="NAME=VALUE",
-            help="Fail with code 5 below this, likewise.",
-            rich_help_panel="Limits",
-        ),
+        o.metric_limit("--min", "Fail with code 5 below this, likewise."),
     ] = None
     fail_on: Annotated[
         list[str] | None,

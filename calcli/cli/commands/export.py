@@ -48,21 +48,10 @@ TEMPERATURES = "temperatures"
 
 @dataclass(frozen=True, kw_only=True)
 class ExportArgs(o.Reading, o.OutputOptions):
-    artifact: Annotated[
-        str,
-        typer.Argument(
-            metavar="ART.json", help="Artifact written by calcli fit, - for stdin."
-        ),
-    ]
+    artifact: o.ArtifactPath
     output: Annotated[
         str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="File to write.",
-            rich_help_panel="Output",
-        ),
+        o.output("OUT", "File to write."),
     ]
     to: Annotated[
         str | None,

@@ -63,13 +63,7 @@ EPILOG = (
 class ExtractArgs(ExtractOptions, o.WorkerOptions, o.OutputOptions):
     output: Annotated[
         str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT.h5",
-            help="HDF5 file to write.",
-            rich_help_panel="Output",
-        ),
+        o.output("OUT.h5", "HDF5 file to write."),
     ]
     sources: Annotated[
         list[Path] | None,

@@ -92,14 +92,7 @@ class FitArgs(o.MethodOptions, o.ReadingSeveral, o.WorkerOptions, o.OutputOption
 
     method: Annotated[
         str,
-        typer.Option(
-            "--method",
-            "-m",
-            metavar="NAME",
-            autocompletion=o.complete_methods,
-            help="Method, a composition such as ts+hb, or all.",
-            show_default=DEFAULTS,
-        ),
+        o.method("Method, a composition such as ts+hb, or all.", DEFAULTS),
     ] = ""
     bundles: Annotated[
         list[str] | None,
@@ -107,12 +100,8 @@ class FitArgs(o.MethodOptions, o.ReadingSeveral, o.WorkerOptions, o.OutputOption
     ] = None
     output: Annotated[
         str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="ART.json",
-            help="Artifact to write, - for stdout; a folder with --method all.",
-            rich_help_panel="Output",
+        o.output(
+            "ART.json", "Artifact to write, - for stdout; a folder with --method all."
         ),
     ] = None
     by: Annotated[

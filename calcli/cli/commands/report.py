@@ -30,11 +30,15 @@ from calcli.evaluation.metric_limits import Outcome, check, limits
 from calcli.evaluation.results import Result
 from calcli.evaluation.subjects import Candidate, Plan, scores_as_given
 from calcli.evaluation.watch_state import read as read_state
-from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
 from calcli.metrics.settings import MetricSettings
-from calcli.reporting.gather import ModelResults, gather, metrics_of_page
+from calcli.reporting.gather import (
+    ModelResults,
+    gather,
+    metrics_of_page,
+    with_results,
+)
 from calcli.reporting.page import page
 from calcli.settings import command_words, common_fields
 
@@ -49,13 +53,7 @@ UNSAID = ("-o", "-q", "--json", "--force", "--workers", "--cluster")
 class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE.html",
-            help="The page to write.",
-            rich_help_panel="Output",
-        ),
+        o.output("FILE.html", "The page to write."),
     ]
     bundles: Annotated[
         list[str] | None,
@@ -65,12 +63,9 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     ] = None
     calibrator: Annotated[
         list[str] | None,
-        typer.Option(
-            "--calibrator",
-            "-c",
-            metavar="ART.json",
-            help="Artifact to show too (repeatable); {stem} and {group} in its path"
-            " stand for the bundle's.",
+        o.calibrators(
+            "Artifact to show too (repeatable); {stem} and {group} in its path"
+            " stand for the bundle's."
         ),
     ] = None
     state: Annotated[
@@ -86,21 +81,11 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     ] = None
     max_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--max",
-            metavar="NAME=VALUE",
-            help="Limit, as for evaluate.",
-            rich_help_panel="Limits",
-        ),
+        o.metric_limit("--max", "Limit, as for evaluate."),
     ] = None
     min_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--min",
-            metavar="NAME=VALUE",
-            help="Limit, as for evaluate.",
-            rich_help_panel="Limits",
-        ),
+        o.metric_limit("--min", "Limit, as for evaluate."),
     ] = None
     bins: o.Bins = MetricSettings.bins
     level: o.Level = MetricSettings.level
@@ -242,19 +227,8 @@ def model_of_rows(
     model, assessed = gather(subject, candidates, job.plan, job.command.progress)
     warned = [] if in_sample else artifacts
     results = job.with_warnings(rows, warned, assessed)
-    files: list[tuple[str, Artifact] | None] = [None]
-    for named in artifacts:
-        files.append((named.name, named.artifact))
-    versions = []
-    for version, result, file in zip(model.versions, results, files, strict=True):
-        versions.append(replace(version, result=result, file=file))
-    model = replace(
-        model,
-        versions=tuple(versions),
-        data_sha256=rows.data_sha256,
-        source=rows.source,
-    )
-    return model, results
+    files = [(named.name, named.artifact) for named in artifacts]
+    return with_results(model, results, files, rows), results
 
 
 def cross_fitted_model(

@@ -92,14 +92,7 @@ class RunArgs(o.MethodOptions, o.Reading, o.OutputOptions):
     ] = None
     method: Annotated[
         str,
-        typer.Option(
-            "--method",
-            "-m",
-            metavar="NAME",
-            autocompletion=o.complete_methods,
-            help="Method, or a composition such as ts+hb.",
-            show_default=fit.DEFAULTS,
-        ),
+        o.method("Method, or a composition such as ts+hb.", fit.DEFAULTS),
     ] = ""
     full: Annotated[
         bool,
@@ -111,13 +104,8 @@ class RunArgs(o.MethodOptions, o.Reading, o.OutputOptions):
     ] = False
     output: Annotated[
         str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            help="Folder of the calibrator and the report.",
-            show_default="here",
-            rich_help_panel="Output",
+        o.output(
+            "FOLDER", "Folder of the calibrator and the report.", show_default="here"
         ),
     ] = "."
     seed: o.Seed = 0

@@ -85,13 +85,7 @@ class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     ] = False
     output: Annotated[
         str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT.json",
-            help="File for apply --threshold.",
-            rich_help_panel="Output",
-        ),
+        o.output("OUT.json", "File for apply --threshold."),
     ] = None
     again: o.Again = False
     force: o.Force = False
