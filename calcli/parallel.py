@@ -5,12 +5,10 @@ it computes.
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
-
-from calcli.errors import FitError
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -23,7 +21,7 @@ WORKERS = min(4, os.cpu_count() or 1)
 AHEAD = 2  # items queued per worker thread: one in progress, and the next
 WAITING = 2  # most results per thread that wait for an earlier one
 
-_kept: ContextVar["_Threads | None"] = ContextVar("threads", default=None)
+_shared_threads: ContextVar["_Threads | None"] = ContextVar("threads", default=None)
 
 
 class _Threads:
@@ -33,7 +31,7 @@ class _Threads:
         self.process = os.getpid()
         self.pool: Executor | None = None
 
-    def give(self, work: Callable[[Item], Result], item: Item) -> "Future[Result]":
+    def submit(self, work: Callable[[Item], Result], item: Item) -> "Future[Result]":
         if self.pool is None:
             from concurrent.futures import ThreadPoolExecutor
 
@@ -50,15 +48,15 @@ def same_threads() -> Iterator[None]:
     """Keep the threads of ``in_order`` for all calls inside: starting one can take as
     long as a block.
     """
-    if _kept.get() is not None:
+    if _shared_threads.get() is not None:
         yield
         return
     threads = _Threads()
-    token = _kept.set(threads)
+    token = _shared_threads.set(threads)
     try:
         yield
     finally:
-        _kept.reset(token)
+        _shared_threads.reset(token)
         threads.end()
 
 
@@ -76,9 +74,9 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[
     if len(first) < 2 or WORKERS == 1:
         yield from map(work, chain(first, items))
         return
-    kept = _kept.get()
-    if kept is not None and kept.process == os.getpid():
-        yield from _results(work, chain(first, items), kept)
+    shared = _shared_threads.get()
+    if shared is not None and shared.process == os.getpid():
+        yield from _results(work, chain(first, items), shared)
         return
     threads = _Threads()
     try:
@@ -98,7 +96,7 @@ def _results(
         for item in items:
             submitted = [future for future in submitted if not future.done()]
             if len(submitted) < AHEAD * (WORKERS - 1):
-                future = threads.give(work, item)
+                future = threads.submit(work, item)
                 submitted.append(future)
             else:
                 future = _done_here(work, item)
@@ -140,32 +138,3 @@ def _done_here(work: Callable[[Item], Result], item: Item) -> "Future[Result]":
     except Exception as error:
         future.set_exception(error)
     return future
-
-
-# ---- free memory
-
-
-STREAM = "use a method that streams (calcli methods lists them) or fewer rows"
-
-
-def check_memory(needed: int, what: str, instead: str = STREAM) -> None:
-    """Refuse an allocation that exceeds the free memory.
-
-    needed : bytes. instead : advice. Raises FitError that names the needed and the
-    available amount.
-    """
-    available = available_memory()
-    if available is not None and needed > 0.9 * available:
-        free = f"{available / 2**20:.0f} MiB are free"
-        raise FitError(
-            f"{what} need {needed / 2**20:.0f} MiB of memory, {free}; {instead}"
-        )
-
-
-def available_memory() -> int | None:
-    """Bytes of memory available to new allocations, or None where unknown."""
-    with suppress(OSError), open("/proc/meminfo", encoding="ascii") as lines:
-        for line in lines:
-            if line.startswith("MemAvailable:"):
-                return 1024 * int(line.split()[1])
-    return None

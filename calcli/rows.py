@@ -21,6 +21,7 @@ from calcli.errors import DataError
 from calcli.logits import SCORE_KINDS as SCORE_KINDS
 from calcli.logits import ScoreKind as ScoreKind
 from calcli.logits import to_logits
+from calcli.memory import check_memory
 from calcli.numerics import (
     AnyArray,
     FloatArray,
@@ -28,7 +29,7 @@ from calcli.numerics import (
     log_softmax,
     row_weights,
 )
-from calcli.parallel import check_memory, in_order
+from calcli.parallel import in_order
 from calcli.records import cached_property
 from calcli.rounding import Digits, FloatType, float_type
 from calcli.statistics.copies import MOST_ROWS, first_copies

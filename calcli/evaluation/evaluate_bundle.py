@@ -36,6 +36,7 @@ from calcli.evaluation.subjects import Candidate, Plan, Subject
 from calcli.evaluation.verdict import judge
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import title_of
+from calcli.memory import check_memory
 from calcli.metrics.catalog import (
     gathering,
 )
@@ -47,7 +48,6 @@ from calcli.metrics.rowtable import RowTable
 from calcli.metrics.running_sums import RunningSums
 from calcli.metrics.settings import MetricSettings
 from calcli.metrics.warnings import label_doubts
-from calcli.parallel import check_memory
 from calcli.registry import is_by_group
 from calcli.rows import Rows
 from calcli.statistics.units import design_effect

@@ -14,8 +14,8 @@ from calcli.io.hdf5 import names_in, read
 from calcli.io.locate import NoBundles, kinds_in
 from calcli.io.option_columns import holding_padding, scores_in_memory
 from calcli.io.tall_chunks import UnpackedScores, is_tall
+from calcli.memory import available_memory
 from calcli.numerics import AnyArray, IntArray, bfloat16_to_float32, is_bfloat16
-from calcli.parallel import available_memory
 from calcli.records import cached_property
 from calcli.rows import SCORE_KINDS, ScoreKind
 from calcli.zeros import Zeros

@@ -12,6 +12,7 @@ from calcli.block import Block
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
 from calcli.errors import DataError
 from calcli.folds import content_folds, content_order
+from calcli.memory import check_memory
 from calcli.methods._monotone import (
     check_map,
     ended,
@@ -30,7 +31,6 @@ from calcli.numerics import (
     row_max,
     row_weights,
 )
-from calcli.parallel import check_memory
 from calcli.rows import Rows, rows_per_block
 from calcli.solvers import Quadratic
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from calcli.binning import BinStats, bin_index, mass_edges, width_edges
 from calcli.errors import UsageError
+from calcli.memory import check_memory
 from calcli.metrics.other_programs import CONVENTIONS, Convention
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.settings import Label, MetricSettings
 from calcli.metrics.values import Undefined
 from calcli.numerics import AnyArray, FloatArray, IntArray, starts_of_ties
-from calcli.parallel import check_memory
 from calcli.records import cached_property
 from calcli.statistics.nulls import (
     Laws,

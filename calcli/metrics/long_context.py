@@ -20,6 +20,7 @@ import numpy as np
 from calcli.binning import BinStats
 from calcli.calibrator import Progress
 from calcli.errors import UsageError
+from calcli.memory import check_memory
 from calcli.metrics import losses, row_means
 from calcli.metrics.catalog import gathering, metric
 from calcli.metrics.collect import Calibrators, reduced
@@ -46,7 +47,6 @@ from calcli.metrics.significance import direction_of, spiegelhalter_of
 from calcli.metrics.smooth import smooth_draws, smooth_error
 from calcli.metrics.sorted_rows import KEY_BYTES, KeyCollector, SortedRows
 from calcli.numerics import FloatArray, ratio, starts_of_runs
-from calcli.parallel import check_memory
 from calcli.records import cached_property
 from calcli.rows import Rows
 from calcli.statistics.nulls import (

@@ -42,7 +42,7 @@ LAYERS = [
     ["logits"],
     ["zeros", "names"],
     ["rounding"],
-    ["numerics", "parallel"],
+    ["memory", "numerics", "parallel"],
     ["optional_packages"],
     ["output"],
     ["errors", "items", "number_words", "records", "role_words", "settings"],

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.block import Block
+from calcli.memory import check_memory
 from calcli.numerics import FloatArray, IntArray, in_column, row_max, row_weights
-from calcli.parallel import Result, check_memory, in_order
+from calcli.parallel import Result, in_order
 from calcli.records import cached_property
 from calcli.rows import Rows
 from calcli.solvers import AIM, NewtonDirection

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calcli.folds import content_order, sampled_folds
+from calcli.memory import available_memory
 from calcli.numerics import IntArray
-from calcli.parallel import available_memory
 from calcli.rows import ArrayRows, Rows, ScoreKind
 
 REPEATED_ROWS = 1000
