@@ -3,6 +3,9 @@
 A split (``val``, ``test``, …) stands before or after the name (``logits_val``) or is the
 last folder (``val/logits``); the name of a model stands beside the word for scores or
 labels (``resnet_logits``). What the words mean stands in ``names``.
+
+Arrays that calcli makes of several columns of a table have names of their own, which
+stand here too (``LEFT_OVER``, ``OF_LABEL``, ``BY_SUM``).
 """
 
 import re
@@ -35,6 +38,7 @@ BY_CALIBRATOR = "the classes of the calibrator"
 """What stands for a label where a calibrator tells the names of the classes."""
 
 OF_CALIBRATOR = f"{OF_LABEL}{BY_CALIBRATOR}"
+"""Name of the array of columns named by the classes of a calibrator."""
 
 BY_SUM = "columns that sum to 1"
 """Name of the array of columns side by side that sum to 1 in every row."""

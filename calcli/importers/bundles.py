@@ -36,8 +36,8 @@ from calcli.io.option_columns import (
 from calcli.io.option_columns import (
     N_OPTIONS,
     OPTIONS,
-    with_padding,
-    without_padding,
+    padded_for_files,
+    padded_in_memory,
 )
 from calcli.numerics import AnyArray, IntArray
 from calcli.rounding import FloatType, float_type
@@ -140,9 +140,9 @@ class Imported:
         assert self.n_options is not None
         kind = validate.score_kind(self.kind)
         n_options = self.n_options[rows]
-        filled = without_padding(values, n_options, kind, self.where, rows.start)
+        filled = padded_in_memory(values, n_options, kind, self.where, rows.start)
         checked = validate.check_scores(filled, kind, self.where, rows.start)
-        return with_padding(checked, n_options, kind)
+        return padded_for_files(checked, n_options, kind)
 
     def are_alike(self, rows: IntArray, others: IntArray) -> NDArray[np.bool_]:
         """Mask (m,) of ``rows`` that equal the row in ``others``.
@@ -242,16 +242,21 @@ def _with_sum_1(row_scores: RowScores, where: str) -> RowScores:
 
 def _build_rows(
     row_scores: RowScores,
-    raw: AnyArray | None,
+    raw_labels: AnyArray | None,
     reading: Reading,
     request: ImportRequest,
     ignore: Sequence[float],
 ) -> Imported:
-    """A bundle of one row of scores per label. raw : the labels as they are."""
-    scores, kind = row_scores.scores, row_scores.kind
+    """A bundle of one row of scores per label.
+
+    raw_labels : as the file has them, numbers or names of classes.
+    """
+    scores = row_scores.scores
+    kind = row_scores.kind
     where = reading.where
     imported = _unlabelled(scores, kind, reading, request)
-    n, k = imported.n, imported.k
+    n = imported.n
+    k = imported.k
     if not request.scores:
         contradictions.refuse_ranks(
             scores,
@@ -263,9 +268,10 @@ def _build_rows(
     classes = class_names_of(reading, k, imported.is_one_column, request)
     labels = None
     names = classes.names
-    if raw is not None:
-        labelled = labels_of_rows(scores, raw, reading, request, ignore, classes)
-        labels, names = labelled.labels, labelled.class_names or classes.names
+    if raw_labels is not None:
+        labelled = labels_of_rows(scores, raw_labels, reading, request, ignore, classes)
+        labels = labelled.labels
+        names = labelled.class_names or classes.names
         if not (request.scores and request.labels):
             contradictions.refuse_confidences(scores, labels, kind, where)
     if not request.scores:
@@ -277,7 +283,7 @@ def _build_rows(
     if reading.score_column.attributes.get(OPTIONS):
         scores = np.asarray(scores[()])
         n_options = (scores > PADDING).sum(axis=1)
-        scores = with_padding(scores, n_options, kind)
+        scores = padded_for_files(scores, n_options, kind)
         kept[N_OPTIONS] = n_options
         if labels is not None:
             validate.check_places(np.asarray(labels), n_options, where, tuple(ignore))

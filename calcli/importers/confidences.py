@@ -81,7 +81,7 @@ def build_confidences(
     if request.correct:
         outcome = _correctness(columns, request.correct, n, ignore)
     if outcome is not None:
-        _doubt(outcome.correct, where)
+        _warn_if_all_alike(outcome.correct, where)
     extras = {}
     for role in (*COLUMNS, "calibrated_by"):
         path = extra_of(matches[0], names, role)
@@ -210,9 +210,10 @@ def _described(what: str, correct: IntArray) -> str:
     return f"{what} as correct ({int(correct.sum())} of {len(correct)})"
 
 
-def _doubt(correct: IntArray, where: str) -> None:
+def _warn_if_all_alike(correct: IntArray, where: str) -> None:
     """Warn where no answer is right, or every one."""
-    n, n_right = len(correct), int((correct == 1).sum())
+    n = len(correct)
+    n_right = int((correct == 1).sum())
     if n < FEW or 0 < n_right < n:
         return
     question = "are the right ones written in the same way, for these rows?"

@@ -58,7 +58,8 @@ def without_missing(
     is_left_out = is_missing | is_zero
     if is_left_out.all():
         raise DataError(f"{where}: every row lacks {what}, nothing is left")
-    n_missing, n_zero = int(is_missing.sum()), int(is_zero.sum())
+    n_missing = int(is_missing.sum())
+    n_zero = int(is_zero.sum())
     if n_missing:
         remark(f"{where}: {n_missing} of {n} rows left out: they lack {what}")
     if n_zero:

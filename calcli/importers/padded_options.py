@@ -20,8 +20,8 @@ from calcli.io.option_columns import (
     N_OPTIONS,
     OPTIONS,
     check_n_options,
-    holding_padding,
-    is_padded,
+    dtype_with_padding,
+    has_padding_of_files,
     scores_in_memory,
 )
 from calcli.io.validate import check_shape, score_kind
@@ -88,7 +88,8 @@ def _padded_beside(
             in_row = check_n_options(counts, n, k, n_options.where)
         except DataError:
             continue  # refused where they are read, if they are
-        if (in_row < k).any() and is_padded(scores, in_row, score_kind(kind)):
+        has_fewer = (in_row < k).any()
+        if has_fewer and has_padding_of_files(scores, in_row, score_kind(kind)):
             padded.append(name)
     return padded
 
@@ -105,7 +106,7 @@ def _scores_of_options(column: Column, n_options: Any) -> Column:
         scores = np.asarray(column.load()[()])
         n, k = check_shape(scores.shape, scores.dtype, column.where)
         in_row = check_n_options(n_options[()], n, k, column.where)
-        scores = scores.astype(holding_padding(scores.dtype), copy=False)
+        scores = scores.astype(dtype_with_padding(scores.dtype), copy=False)
         return scores_in_memory(scores, in_row, kind, column.where)
 
     return replace(

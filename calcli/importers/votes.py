@@ -56,17 +56,17 @@ def count_votes(columns: Columns, request: ImportRequest, where: str) -> Joined:
         role = parse_name(path).role
         if role in KNOWN_ROLES:
             roles[role] = path
-    home = answer_columns[0]
+    first_column = answer_columns[0]
     lists = _lists_of_answers(answer_columns)
     if lists is not None:
         rows = list(range(len(truths)))
     else:
-        lists, rows = _by_question(columns, roles, truths, home, gold, where)
+        lists, rows = _by_question(columns, roles, truths, first_column, gold, where)
         if "unit" in roles:
             roles["ids"] = roles.pop("unit")
     if len(lists) != len(rows):
         raise DataError(
-            f"{home.where}: has {len(lists)} rows of answers for {len(rows)} golds"
+            f"{first_column.where}: has {len(lists)} rows of answers for {len(rows)} golds"
         )
     votes = list(map(_most_frequent, lists))
     confidences = []
@@ -75,14 +75,15 @@ def count_votes(columns: Columns, request: ImportRequest, where: str) -> Joined:
         confidences.append(vote.confidence)
         is_correct.append(vote.answer == truths[row])
     _remark_votes(votes, gold, where)
-    made = {
-        "confidence": home.having(np.array(confidences)).called("confidence"),
+    made_columns = {
+        "confidence": first_column.having(np.array(confidences)).called("confidence"),
         "correct": gold.having(np.array(is_correct, dtype=np.int64)),
     }
     for role, path in roles.items():
-        made[role] = columns[path].having(columns[path].names(role)[rows])
-    asked = replace(request, confidence="confidence", correct="correct", labels=())
-    return Joined(made, asked)
+        made_columns[role] = columns[path].having(columns[path].names(role)[rows])
+    # from here on it is as if the user had named these two
+    as_named = replace(request, confidence="confidence", correct="correct", labels=())
+    return Joined(made_columns, as_named)
 
 
 @dataclass(frozen=True)

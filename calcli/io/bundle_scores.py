@@ -12,7 +12,7 @@ from calcli.io.bundle_group import BundleGroup
 from calcli.io.dataset import CACHE_BYTES
 from calcli.io.hdf5 import names_in, read
 from calcli.io.locate import NoBundles, kinds_in
-from calcli.io.option_columns import holding_padding, scores_in_memory
+from calcli.io.option_columns import dtype_with_padding, scores_in_memory
 from calcli.io.tall_chunks import UnpackedScores, is_tall
 from calcli.memory import available_memory
 from calcli.numerics import AnyArray, IntArray, bfloat16_to_float32, is_bfloat16
@@ -70,7 +70,7 @@ class BundleScores:
             self.kind = "log_probs"
             self.dtype = np.dtype(np.float64)
         else:
-            self.dtype = holding_padding(self.dtype)
+            self.dtype = dtype_with_padding(self.dtype)
 
     @cached_property
     def recorded_zeros(self) -> Zeros | None:

@@ -31,7 +31,7 @@ def is_padding(n_options: IntArray, k: int) -> BoolArray:
     return np.arange(k)[None, :] >= n_options[:, None]
 
 
-def holding_padding(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def dtype_with_padding(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Type of scores in memory that holds ``PADDING``: float32 in place of float16."""
     return np.promote_types(dtype, np.float32)
 
@@ -53,18 +53,20 @@ def check_n_options(values: AnyArray, n: int, k: int, where: str) -> IntArray:
     return values.astype(np.int64)
 
 
-def is_padded(scores: AnyArray, n_options: IntArray, kind: ScoreKind) -> bool:
-    """True if rows (b, k) have the padding of files after their options."""
+def has_padding_of_files(
+    scores: AnyArray, n_options: IntArray, kind: ScoreKind
+) -> bool:
+    """True if rows (b, k) of a file have its padding after their options."""
     padding = is_padding(n_options, scores.shape[1])
     return bool((scores[padding] == _padding_in_files(kind)).all())
 
 
-def without_padding(
+def padded_in_memory(
     scores: AnyArray, n_options: IntArray, kind: ScoreKind, where: str, first_row: int
 ) -> AnyArray:
-    """Scores (b, k) with ``PADDING`` where a row has no option.
+    """Scores (b, k) of a file, padded with ``PADDING``, or probabilities with 0.
 
-    Raises DataError for padding that is another number than the contract's.
+    They keep their kind. Raises DataError for another padding than that of files.
     """
     padding = is_padding(n_options, scores.shape[1])
     expected = _padding_in_files(kind)
@@ -87,21 +89,24 @@ def scores_in_memory(
     where: str,
     first_row: int = 0,
 ) -> AnyArray:
-    """Scores (b, k) of a file, with ``PADDING`` where a row has no option.
+    """Scores (b, k) of a file as calcli works on them, padded with ``PADDING``.
 
-    Probabilities become logarithms: their padding is no zero that was rounded. Raises
-    DataError for other padding, and for rows of probabilities that do not sum to 1.
+    As ``padded_in_memory``, but probabilities become logarithms: their padding is no
+    zero that was rounded. Raises DataError for other padding, and for rows of
+    probabilities that do not sum to 1.
     """
-    filled = without_padding(scores, n_options, kind, where, first_row)
+    filled = padded_in_memory(scores, n_options, kind, where, first_row)
     if kind != "probs":
         return filled
     check_scores(filled, kind, where, first_row)
     logs = log_probabilities(filled.astype(np.float64), n_options)
-    return without_padding(logs, n_options, "log_probs", where, first_row)
+    return padded_in_memory(logs, n_options, "log_probs", where, first_row)
 
 
-def with_padding(scores: AnyArray, n_options: IntArray, kind: ScoreKind) -> AnyArray:
-    """Scores (b, k) as files hold them."""
+def padded_for_files(
+    scores: AnyArray, n_options: IntArray, kind: ScoreKind
+) -> AnyArray:
+    """Scores (b, k) padded as files are: with -inf, or probabilities with 0."""
     padding = is_padding(n_options, scores.shape[1])
     return np.where(padding, _padding_in_files(kind), scores).astype(scores.dtype)
 

@@ -45,7 +45,7 @@ from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.bundle_group import OWN_NAMES
 from calcli.io.inputs import read_document
 from calcli.io.locate import split_where
-from calcli.io.option_columns import COLUMNS, OPTIONS, with_padding
+from calcli.io.option_columns import COLUMNS, OPTIONS, padded_for_files
 from calcli.io.provenance import chain_text, identity, link_to
 from calcli.io.question_artifact import load, read_questions
 from calcli.io.score_files import FORMATS, Place, format_of, names_format
@@ -161,20 +161,7 @@ def apply_one(
         assert isinstance(rows, BundleRows)  # a single bundle is never pooled
         rows.hashed = rows.n == artifact.fit.n  # they may be those of the fit
         command.check_fits(artifact, args.artifact, rows)
-        if rows.kind == "confidence" and args.as_ != "probs":
-            raise UsageError(
-                f"--as {args.as_}: {rows.name} holds confidences, which are calibrated"
-                " as such"
-            )
-        kind: ScoreKind = "confidence"
-        if rows.kind != "confidence":
-            kind = score_kind(args.as_)
-        if rows.n_options is not None and kind != "probs" and form.name != "h5":
-            raise UsageError(
-                f"--as {args.as_}: columns of {rows.name} are options of the row, and"
-                f" {form.name} keeps no -inf for those that a row lacks; write .h5, or"
-                " probs"
-            )
+        kind = _kind_to_write(args.as_, rows, form.name)
         name = "<stdin>" if args.artifact == "-" else args.artifact
         sheet = _sheet(rows, artifact, name, kind)
         calibrator = artifact.calibrator
@@ -197,6 +184,27 @@ def apply_one(
             "ignored": rows.ignored,
             "counts": dict(counts),
         }
+
+
+def _kind_to_write(as_: str, rows: BundleRows, form: str) -> ScoreKind:
+    """The kind of the calibrated scores. as_ : of ``--as``. form : of the output.
+
+    Raises UsageError for a kind that the rows or the output cannot have.
+    """
+    if rows.kind == "confidence":
+        if as_ != "probs":
+            raise UsageError(
+                f"--as {as_}: {rows.name} holds confidences, which are calibrated as"
+                " such"
+            )
+        return "confidence"
+    kind = score_kind(as_)
+    if rows.n_options is not None and kind != "probs" and form != "h5":
+        raise UsageError(
+            f"--as {as_}: columns of {rows.name} are options of the row, and {form}"
+            " keeps no -inf for those that a row lacks; write .h5, or probs"
+        )
+    return kind
 
 
 def _slabs(
@@ -223,7 +231,7 @@ def _slabs(
             n_zeros = int((scores <= 2.0**-25).any(axis=1).sum())
             counts_of_block = {**counts_of_block, "float16_zeros": n_zeros}
         if n_options is not None and kind != "confidence":
-            scores = with_padding(scores, n_options[start:stop], kind)
+            scores = padded_for_files(scores, n_options[start:stop], kind)
         yield start, scores, per_row
         counts.update(counts_of_block)
         command.progress("applying", stop, rows.n)
