@@ -5,6 +5,8 @@ one that is too sure.
 """
 
 import io
+import re
+import shlex
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -17,19 +19,12 @@ SAMPLE = Path(__file__).parent.parent / "sample_data" / "digits.h5"
 CASES = {"good": (5000, 1.0, 0), "bad": (5000, 1.6, 0), "few": (60, 1.25, 2)}
 """Name -> (rows, temperature that the labels are drawn with, seed)."""
 
-GALLERY = {
-    "corp": "SAMPLE -c ts.json",
-    "overlay": "SAMPLE -c ts.json -c svs.json -c hb.json --arrange overlay",
-    "bins": "SAMPLE --style bins --bins 10",
-    "gaps": "groups.h5 --per-class",
-    "groups": "groups.h5 --per-group",
-    "risk": "SAMPLE -c ts.json -c hb.json --style risk",
-    "decision": "patients.h5 -c platt.json --style decision",
-    "temperature": "SAMPLE --style temperature",
-    "variance": "SAMPLE -c ts.json -c svs.json -c hb.json --style variance",
-    "epochs": "epochs.h5:* --style epochs",
-}
-"""Name -> words of ``calcli diagram``; every style is here."""
+GALLERY = Path(__file__).parent / "gallery.md"
+PICTURE_OF_COMMAND = re.compile(
+    r"```console\n\$ calcli diagram (.+)\n```\n\n"
+    r"```\{image\} generated/pictures/gallery-(\w+)-light\.png\n"
+)
+"""A command of the gallery, and the name of the picture beneath it."""
 
 
 def simulate(
@@ -101,16 +96,29 @@ def draw(folder: Path) -> None:
     write_patients(patients)
     platt = folder / "platt.json"
     calcli("fit", "--method", "platt", patients, "-o", platt, "--force", "-q")
-    for name, words in GALLERY.items():
-        given = [
-            str(folder / word) if word.endswith((".h5", ".json", ".h5:*")) else word
-            for word in words.split()
-        ]
-        given = [str(SAMPLE) if word == "SAMPLE" else word for word in given]
+    for name, words in gallery_commands().items():
+        given = [_in_folder(word, folder) for word in words]
         for theme in ("light", "dark"):
             target = folder / f"gallery-{name}-{theme}.png"
             if not target.exists():
                 calcli("diagram", *given, "-o", target, "--theme", theme, "-q")
+
+
+def gallery_commands() -> dict[str, list[str]]:
+    """Words of ``calcli diagram`` by the name of the picture, as the gallery shows them."""
+    page = GALLERY.read_text(encoding="utf-8")
+    return {
+        name: shlex.split(words) for words, name in PICTURE_OF_COMMAND.findall(page)
+    }
+
+
+def _in_folder(word: str, folder: Path) -> str:
+    """A word of a command, with the path of a file that it names."""
+    if word == "sample_data/digits.h5":
+        return str(SAMPLE)
+    if word.endswith((".h5", ".json", ".h5:*")):
+        return str(folder / word)
+    return word
 
 
 def write_epochs(path: Path) -> None:
