@@ -40,7 +40,8 @@ class PassTask:
     """Task of a pass over parts ``first`` to ``last`` - 1.
 
     walk : pickled without its arrays ``along``, of which only these parts' rows are
-    sent. hashed : whether to return digests of the parts' scores. zeros : see
+    sent. part_rows, block_rows : rows of a part, and of a block in it. total : rows of
+    the data set. hashed : whether to return digests of the parts' scores. zeros : see
     ``Rows.zeros``, of the whole data set. known : digests of parts whose results an
     earlier run has stored.
     """
@@ -51,7 +52,7 @@ class PassTask:
     first: int
     last: int
     part_rows: int
-    step: int
+    block_rows: int
     total: int
     hashed: bool
     known: tuple[bytes | None, ...] = ()
@@ -81,7 +82,7 @@ class PassTask:
         """Result of one part, by its number."""
         start = part * self.part_rows
         stop = min(start + self.part_rows, self.total)
-        step = walk.at_once * self.step
+        step = walk.at_once * self.block_rows
         digest = sha256()
 
         def blocks() -> Iterator[Block]:
@@ -93,7 +94,7 @@ class PassTask:
                 yield replace(block, zeros=self.zeros)
 
         if self.known:
-            deque(blocks(), maxlen=0)
+            deque(blocks(), maxlen=0)  # reads all of them, for the digest
             if digest.digest() == self.known[part - self.first]:
                 return PartResult(None, AS_STORED)
             digest = sha256()
@@ -125,16 +126,16 @@ class Spread:
         answers = self.executor.run(_to_do(tasks, stored, hashed))
         digests: list[bytes] = []
         for task in tasks:
-            of_task = stored.get(task.first)
-            if of_task is None:
+            stored_parts = stored.get(task.first)
+            if stored_parts is None:
                 parts = next(answers)
                 is_new = True
-            elif hashed:
+            elif hashed:  # it was run again, as far as digests differ
                 answer = next(answers)
                 is_new = any(part.digest != AS_STORED for part in answer)
-                parts = _with_stored(answer, of_task)
+                parts = _with_stored(answer, stored_parts)
             else:
-                parts = of_task
+                parts = stored_parts
                 is_new = False
             if self.journal is not None and is_new:
                 self.journal[_key(task, rows)] = parts
@@ -152,7 +153,6 @@ class Spread:
     def _tasks(self, rows: DataSet, walk: Walk, hashed: bool) -> list[PassTask]:
         """The tasks of a pass, each of some parts."""
         size = rows.part_rows(walk.transforms)
-        step = rows.step(walk.transforms)
         n_parts = -(-rows.n // size)
         pickled = pickle.dumps(replace(walk, along=()), protocol=5)
         # Results as large as the rows come back part by part; sums are small, except those of tables.
@@ -165,15 +165,15 @@ class Spread:
             last = min(first + parts_of_task, n_parts)
             along = tuple(array[first * size : last * size] for array in walk.along)
             task = PassTask(
-                self.source,
-                pickled,
-                along,
-                first,
-                last,
-                size,
-                step,
-                rows.n,
-                hashed,
+                source=self.source,
+                walk=pickled,
+                along=along,
+                first=first,
+                last=last,
+                part_rows=size,
+                block_rows=rows.step(walk.transforms),
+                total=rows.n,
+                hashed=hashed,
                 zeros=rows.zeros,
             )
             tasks.append(task)
@@ -235,7 +235,7 @@ def _key(task: PassTask, rows: DataSet) -> bytes:
         task.first,
         task.last,
         task.part_rows,
-        task.step,
+        task.block_rows,
         task.total,
         task.hashed,
         task.zeros,
