@@ -19,8 +19,8 @@ MOST_WITH_BANDS = 4
 class CurvePlot(Figure):
     """Curves of one or more versions over the same axis.
 
-    curves : dataclasses of a label, n, one more number, and arrays (t,), in this order,
-    which ``table`` relies on; ``low`` and ``high`` are the band. notes : lines for the reader, beneath all.
+    curves : dataclasses with a label and arrays (t,), the columns of ``table``; ``low``
+    and ``high`` are the band. notes : lines for the reader, beneath all.
     """
 
     curves: tuple[Any, ...]
@@ -67,17 +67,18 @@ class CurvePlot(Figure):
     def draw_curve(
         self,
         axes: Any,
-        place: int,
+        number: int,
         points: Sequence[FloatArray],
         name: str,
         paper: Paper,
     ) -> None:
-        """Draw a curve, number ``place`` of those in colour.
+        """Draw a curve with its band.
 
-        points : x, y, and both ends of the band. name : in the legend.
+        number : of the curve, which gives it its colour. points : x, y, and both ends
+        of the band. name : in the legend.
         """
         x, y, low, high = points
-        colour, line, _ = paper.series(place)
+        colour, line, _ = paper.series(number)
         if len(self.curves) == 1:
             colour = paper.theme.main
             line = "-"
@@ -96,9 +97,16 @@ class CurvePlot(Figure):
     def table(self) -> Plotted:
         rows = []
         for curve in self.curves:
-            label, _, _, *columns = as_json(curve).values()
-            rows += [(label, *values) for values in zip(*columns, strict=True)]
-        return ("curve", *list(as_json(self.curves[0]))[3:]), rows
+            columns = arrays_of(curve)
+            for values in zip(*columns.values(), strict=True):
+                rows.append((curve.label, *values))
+        return ("curve", *arrays_of(self.curves[0])), rows
+
+
+def arrays_of(curve: Any) -> dict[str, list[float]]:
+    """The arrays among the fields of a curve, as lists."""
+    fields = as_json(curve)
+    return {name: value for name, value in fields.items() if isinstance(value, list)}
 
 
 def inches_wide(paper: Paper) -> float:

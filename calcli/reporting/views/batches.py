@@ -30,8 +30,8 @@ class BatchRow:
     marks: Markup
     gap: str
     interval: str
-    error: str
-    expected: str
+    ece: str
+    expected_ece: str
     nll: str
     is_significant: bool
 
@@ -87,10 +87,10 @@ def _rows(version: Version) -> list[BatchRow]:
 
 
 def _row(line: GroupSummary, part: Part, axis: GapAxis) -> BatchRow:
-    error = line.scores.get("ece")
-    expected = NONE
-    if error is not None and error.null is not None:
-        expected = fixed(100 * error.null.mean, 1)
+    ece = line.scores.get("ece")
+    expected_ece = NONE
+    if ece is not None and ece.null is not None:
+        expected_ece = fixed(100 * ece.null.mean, 1)
     accuracy = _value(line.scores.get("accuracy"))
     return BatchRow(
         name=part.name,
@@ -99,8 +99,8 @@ def _row(line: GroupSummary, part: Part, axis: GapAxis) -> BatchRow:
         marks=axis.marks(part),
         gap=signed_points(part.gap),
         interval=span(part.low, part.high),
-        error=_error_text(error),
-        expected=expected,
+        ece=_points_text(ece),
+        expected_ece=expected_ece,
         nll=fixed(_value(line.scores.get("nll"))),
         is_significant=part.is_significant,
     )
@@ -110,6 +110,6 @@ def _value(score: Score | None) -> float | None:
     return None if score is None else score.value
 
 
-def _error_text(score: Score | None) -> str:
+def _points_text(score: Score | None) -> str:
     value = _value(score)
     return NONE if value is None else fixed(100 * value, 1)
