@@ -80,8 +80,8 @@ class FittedRows:
         return method(self.name).laws
 
     @property
-    def compared_methods(self) -> bool:
-        """True for a fit of ``auto``, which other methods are no advice for."""
+    def is_of_auto(self) -> bool:
+        """True for a fit of ``auto``, for which other methods are no advice."""
         return "auto" in self.result.details
 
 
@@ -89,7 +89,6 @@ def judged_fit(
     fitted: FittedRows, source: DataSet, context: Context
 ) -> tuple[Status, list[str]]:
     """Status of a fit, and all warnings about it. source : the rows as they were read."""
-    accuracy_warnings = fallen_accuracy(fitted)
     if fitted.rows.kind == "probs" and fitted.after.nll > fitted.before.nll:
         # What zeros count as is more than rows sum to; calibrated rows sum to 1.
         floored = summarise(fitted.rows, Identity(), context.progress)
@@ -110,7 +109,7 @@ def judged_fit(
         *fitted.result.warnings,
         *idle(fitted.name, context),
         *context.notes,
-        *accuracy_warnings,
+        *fallen_accuracy(fitted),
     ]
     if worse:
         warnings.append(worse)
@@ -122,7 +121,7 @@ def judged_fit(
         fitted.before,
         fitted.after,
         nll_is_reported=bool(worse),
-        advises=not fitted.compared_methods,
+        advises=not fitted.is_of_auto,
     )
     warnings += _counted_events(fitted)
     return status, warnings
@@ -262,52 +261,65 @@ def _fall_by_unit(
 # ---- a fit that is worse than none, by its own loss
 
 
-def worsening(fitted: FittedRows) -> str:
-    """Warning where a fit made its own rows worse; empty where it did not.
+def worsening(fitted: FittedRows) -> str | None:
+    """Warning where a fit made its own rows worse; None where it did not.
 
-    The status of such a fit is never ``ok``.
-
-    By the NLL, also where a method fits something else. A map of bins (hb, sb, ir) or
-    of the mean confidence (ec) that makes the log loss of its own rows significantly
-    larger takes more than it gives. By the Brier score where the method minimises that
-    (``loss=brier``), and where labels have a stored zero of unknown size, as the NLL
-    then depends on that more than on all else. There any rise beyond ``OWN_NOISE``
-    counts.
-
-    Methods that guarantee it raise the NLL by rounding only. Others have noise of their
-    own. Priors, smoothed targets and mixed-in uniform probabilities cost about what one
-    row weighs, a nat in total. Where scores are right already, a map of another kind
-    ends a little above as often as below. Their rise must be more than ``OWN_NOISE`` in
-    total and ``CLEARLY`` standard errors on average (paired rows, by unit). A label
-    that gets the probability 0 is no noise: no other row makes up for it.
+    The status of such a fit is never ``ok``. A label that gets the probability 0 is no
+    noise: no other row makes up for it. A method that guarantees it raises the NLL by
+    rounding only. Others have noise of their own (``_is_beyond_noise``).
     """
     before = fitted.before
     after = fitted.after
-    is_unknown = _has_unknown_zeros(fitted)
-    by_brier = is_unknown or getattr(fitted.options, "loss", "nll") == "brier"
-    loss = "brier" if by_brier else "nll"
+    loss = _own_loss(fitted)
     low = getattr(before, loss) / before.weight
     high = getattr(after, loss) / after.weight
     if not high > low + WORSE * max(1.0, low):
-        return ""
-    rules_out_labels = not by_brier and after.zeros > before.zeros
-    is_guaranteed = not by_brier and fitted.laws.improves_nll
-    if not (rules_out_labels or is_guaranteed):
-        total, errors = _rise(fitted.rows, fitted.calibrator, loss)
-        is_clear = is_unknown or errors > CLEARLY
-        if total <= OWN_NOISE or not is_clear:
-            return ""
-    what = "the Brier score" if by_brier else "the NLL"
+        return None
+    rules_out_labels = loss == "nll" and after.zeros > before.zeros
+    is_guaranteed = loss == "nll" and fitted.laws.improves_nll
+    if not (rules_out_labels or is_guaranteed or _is_beyond_noise(fitted, loss)):
+        return None
+    what = "the NLL" if loss == "nll" else "the Brier score"
     why = ""
-    if is_unknown:
+    if _has_unknown_zeros(fitted):
         why = _labels(before.zeros, "has", "have", "a stored 0 of unknown size")
     elif rules_out_labels:
         why = _labels(after.zeros, "gets", "get", "the probability 0")
-    others = "" if fitted.compared_methods else ", or fit with --method auto"
+    others = "" if fitted.is_of_auto else ", or fit with --method auto"
     return (
         f"the fit made its own rows worse: {what} rose from {low:.4f} to"
         f" {high:.4f}{why}; leave them uncalibrated{others}"
     )
+
+
+def _own_loss(fitted: FittedRows) -> str:
+    """The loss that a fit must not raise: ``nll`` or ``brier``.
+
+    The NLL, also where a method fits something else: a map of bins (hb, sb, ir) or of
+    the mean confidence (ec) that makes the log loss of its own rows significantly
+    larger takes more than it gives. The Brier score where the method minimises that
+    (``loss=brier``), and where labels have a stored zero of unknown size, as the NLL
+    then depends on that more than on all else.
+    """
+    minimises_brier = getattr(fitted.options, "loss", "nll") == "brier"
+    if minimises_brier or _has_unknown_zeros(fitted):
+        return "brier"
+    return "nll"
+
+
+def _is_beyond_noise(fitted: FittedRows, loss: str) -> bool:
+    """True if a loss rose by more than a fit without that guarantee may raise it.
+
+    Priors, smoothed targets and mixed-in uniform probabilities cost about what one row
+    weighs, a nat in total (``OWN_NOISE``). Where scores are right already, a map of
+    another kind ends a little above as often as below: the rise must be ``CLEARLY``
+    standard errors on average (paired rows, by unit), except where labels have a stored
+    zero of unknown size.
+    """
+    total, standard_errors = _rise(fitted.rows, fitted.calibrator, loss)
+    if total <= OWN_NOISE:
+        return False
+    return _has_unknown_zeros(fitted) or standard_errors > CLEARLY
 
 
 def _has_unknown_zeros(fitted: FittedRows) -> bool:
@@ -324,9 +336,9 @@ def _labels(count: int, singular: str, plural: str, what: str) -> str:
 
 
 def _rise(rows: Rows, calibrator: Calibrator, loss: str) -> tuple[float, float]:
-    """How much the total loss of some rows rises, and the rise of its mean.
+    """Rise of the total loss of some rows, and of its mean in standard errors.
 
-    The total counts effective rows, the mean is in standard errors.
+    The total counts effective rows.
     """
     start = None if rows.kind == "confidence" else Identity()
     parts = reduced(rows, [start, calibrator], partial(_changes, loss))
