@@ -114,9 +114,9 @@ def plan_log(
     wanted_labels: Sequence[str],
 ) -> LogPlan:
     """Collect the evidence of all records. Raises DataError."""
-    is_merged = _are_texts(source())
+    is_merged = _names_are_texts(source())
     search = LabelSearch(wanted_labels)
-    names = _Names()
+    evidence = _FieldEvidence()
     types: dict[str, AnswerType] = {}
     unanswered: Counter[str] = Counter()
     n_records = 0
@@ -139,7 +139,7 @@ def plan_log(
                 types[question] = "choice"
         fields = fields_of(record)
         search.add(fields, answers, name_of)
-        names.add(fields, set(map(name_of, answers)))
+        evidence.add(fields, set(map(name_of, answers)))
     if not types:
         reasons = [f"{number} {reason}" for reason, number in unanswered.items()]
         listing = f" ({', '.join(reasons)})" if reasons else ""
@@ -153,15 +153,18 @@ def plan_log(
         types=types,
         labels=labels,
         possible_label=None if labels else search.possible_field(),
-        id_field=names.id_field(n_records),
-        groups=names.groups(),
+        id_field=evidence.id_field(n_records),
+        groups=evidence.groups(),
         n_records=n_records,
-        models=dict(names.models),
+        models=dict(evidence.models),
     )
 
 
-def _are_texts(source: Iterable[Numbered]) -> bool:
-    """True where the names beside answers are nearly as many as the answers."""
+def _names_are_texts(source: Iterable[Numbered]) -> bool:
+    """True where the names beside answers are texts, such as the question itself.
+
+    They are nearly as many as the answers, where names of questions repeat.
+    """
     names: set[str] = set()
     n_answers = 0
     for place, (_, record) in enumerate(source):
@@ -209,8 +212,8 @@ def _label_readings(
     return readings
 
 
-class _Names:
-    """Evidence for ids, groups and models."""
+class _FieldEvidence:
+    """Which fields beside the answers may be ids, groups, or the name of a model."""
 
     def __init__(self) -> None:
         self.models: Counter[str] = Counter()

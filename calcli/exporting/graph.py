@@ -82,7 +82,7 @@ class GraphValue(NDArrayOperatorsMixin):
         return self.size // self.graph.rows
 
     @property
-    def turned(self) -> bool:
+    def is_transposed(self) -> bool:
         """True if rows are the last axis, as in ``z.T``."""
         return self.ndim == 2 and self.shape[0] != self.graph.rows
 
@@ -163,10 +163,10 @@ class GraphValue(NDArrayOperatorsMixin):
             # Of all rows only counts are taken, which ``apply`` reports and no export
             # needs: a value of shape () stands for them, and ``int`` of it is 0.
             return GraphValue(self.graph, (self.place,), ())
-        if self.ndim == 1 or axis % self.ndim != (0 if self.turned else 1):
+        if self.ndim == 1 or axis % self.ndim != (0 if self.is_transposed else 1):
             raise refused("brings rows together")
         rows = self.graph.rows
-        one = (1, rows) if self.turned else (rows, 1)
+        one = (1, rows) if self.is_transposed else (rows, 1)
         return self.like(
             self.graph.op(op, self.floats()), dtype, one if keepdims else (rows,)
         )
@@ -213,7 +213,7 @@ class GraphValue(NDArrayOperatorsMixin):
                 shape = (rows,) if picked.ndim == 0 else (rows, len(picked))
                 node = op("columns", self, np.atleast_1d(picked))
                 return GraphValue(self.graph, (node.place,), shape, self.dtype)
-            case int() if self.turned:
+            case int() if self.is_transposed:
                 # raises the IndexError at which a loop over columns ends
                 return self.T[:, key]
             case (who, GraphValue() as label) if (
@@ -475,9 +475,9 @@ def _matmul(a: Operand, b: Operand) -> GraphValue:
     """Product of a value and a constant, or of a constant and a value viewed as
     (columns, rows).
     """
-    if isinstance(b, GraphValue) and b.turned and not isinstance(a, GraphValue):
+    if isinstance(b, GraphValue) and b.is_transposed and not isinstance(a, GraphValue):
         return _matmul(b.T, np.asarray(a).T).T
-    if isinstance(b, GraphValue) or a.turned:
+    if isinstance(b, GraphValue) or a.is_transposed:
         raise refused("multiplies matrices across rows")
     weight = np.asarray(b, dtype=np.float64)
     made: GraphValue = a.graph.op(

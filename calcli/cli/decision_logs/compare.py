@@ -1,12 +1,13 @@
 """``compare`` of two logs of decisions: question by question, on the same records."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from calcli import __version__
 from calcli.cli.context import CommandContext
 from calcli.cli.decision_logs.fit import MOST_LINES, by_question, say_more
-from calcli.cli.render import Cell, Table, print_table
+from calcli.cli.render import Cell, Column, Table, print_table
 from calcli.errors import DataError, UsageError
 from calcli.evaluation.compare_logs import (
     ComparedQuestion,
@@ -23,8 +24,9 @@ from calcli.metrics.settings import MetricSettings
 from calcli.number_words import noun
 from calcli.statistics.p_values import p_cell
 
-P_VALUES = ("p (McNemar)", "p NLL")
-"""Columns with p-values."""
+P_ACCURACY = "p (McNemar)"
+P_NLL = "p NLL"
+"""Heads of the columns with p-values."""
 
 
 def are_two_logs(args: Any) -> bool:
@@ -40,7 +42,7 @@ def compare_log(args: Any) -> int:
 
     args : those of ``compare``.
     """
-    _refuse_others(args)
+    _refuse_options_of_bundles(args)
     if args.output is not None:
         check_output(args.output, force=args.force)
     command = CommandContext(args)
@@ -72,7 +74,7 @@ def compare_log(args: Any) -> int:
     return 0
 
 
-def _refuse_others(args: Any) -> None:
+def _refuse_options_of_bundles(args: Any) -> None:
     """Raise UsageError for options that logs do not have."""
     is_given = {
         "--methods": args.methods is not None,
@@ -93,20 +95,20 @@ def _refuse_others(args: Any) -> None:
 
 def _compared(args: Any, command: CommandContext) -> list[ComparedQuestion]:
     """The questions of both logs. Raises DataError where there is none."""
-    ours = by_question(args.expanded)
-    theirs = by_question(args.expand(args.baseline_bundle))
-    asked = split_where(args.given[0])[1]
-    asked_before = split_where(args.baseline_bundle)[1]
-    if asked in ours and asked_before in theirs:
+    new_bundles = by_question(args.expanded)
+    baseline_bundles = by_question(args.expand(args.baseline_bundle))
+    new_question = split_where(args.given[0])[1]
+    baseline_question = split_where(args.baseline_bundle)[1]
+    if new_question in new_bundles and baseline_question in baseline_bundles:
         # Both were named, not by a pattern, so that they may have different names.
-        theirs = {asked: theirs[asked_before]}
-    shared = [question for question in ours if question in theirs]
-    if asked is None and asked_before is None:
-        _say_missing(list(ours), list(theirs), command)
+        baseline_bundles = {new_question: baseline_bundles[baseline_question]}
+    shared = [question for question in new_bundles if question in baseline_bundles]
+    if new_question is None and baseline_question is None:
+        _say_missing(list(new_bundles), list(baseline_bundles), command)
     questions = []
     for number, question in enumerate(shared, start=1):
-        new = _answers(ours[question][0], command)
-        baseline = _answers(theirs[question][0], command)
+        new = _answers(new_bundles[question][0], command)
+        baseline = _answers(baseline_bundles[question][0], command)
         settings = MetricSettings(level=args.level, seed=args.seed, interval="t")
         compared = compare_question(question, new, baseline, settings)
         if compared is None:
@@ -129,13 +131,16 @@ def _answers(bundle: str, command: CommandContext) -> ModelAnswers:
         return ModelAnswers.of(rows)
 
 
-def _say_missing(ours: list[str], theirs: list[str], command: CommandContext) -> None:
+def _say_missing(
+    new: Sequence[str], baseline: Sequence[str], command: CommandContext
+) -> None:
     """Say which questions only one of the logs has."""
-    for names, others, which in ((ours, theirs, "new"), (theirs, ours, "baseline")):
-        alone = [name for name in names if name not in others]
-        if alone:
-            listing = ", ".join(alone[:MOST_LINES])
-            command.say(f"only in the {which} log: {listing}")
+    only_new = [name for name in new if name not in baseline]
+    only_baseline = [name for name in baseline if name not in new]
+    for names, log in ((only_new, "new"), (only_baseline, "baseline")):
+        if names:
+            listing = ", ".join(names[:MOST_LINES])
+            command.say(f"only in the {log} log: {listing}")
 
 
 def _say_unpaired(compared: ComparedQuestion, command: CommandContext) -> None:
@@ -149,29 +154,28 @@ def _say_unpaired(compared: ComparedQuestion, command: CommandContext) -> None:
         )
 
 
-def _table(questions: list[ComparedQuestion], facts: Mapping[str, Any]) -> Table:
+def _table(questions: Sequence[ComparedQuestion], facts: Mapping[str, Any]) -> Table:
     """A line for each question. facts : as in the JSON, with adjusted p-values."""
-    head = ["question", "pairs", "right", "right before", "fixed", "broken"]
-    head += [*P_VALUES[:1], "NLL", "NLL before", *P_VALUES[1:]]
-    rows: list[list[Cell]] = []
-    for compared in questions:
-        p_accuracy = facts[compared.question]["accuracy"]["p_adjusted"]
-        p_nll = facts[compared.question]["nll"]["p_adjusted"]
-        rows.append(
-            [
-                compared.question,
-                compared.n,
-                compared.new["accuracy"]["value"],
-                compared.baseline["accuracy"]["value"],
-                compared.fixed,
-                compared.broken,
-                p_accuracy,
-                compared.new["nll"]["value"],
-                compared.baseline["nll"]["value"],
-                p_nll,
-            ]
-        )
-    return Table(head, rows)
+    columns = [
+        Column("question", lambda compared: compared.question),
+        Column("pairs", lambda compared: compared.n),
+        Column("right", lambda compared: compared.new["accuracy"]["value"]),
+        Column("right before", lambda compared: compared.baseline["accuracy"]["value"]),
+        Column("fixed", lambda compared: compared.fixed),
+        Column("broken", lambda compared: compared.broken),
+        Column(P_ACCURACY, partial(_adjusted_p_value, "accuracy", facts)),
+        Column("NLL", lambda compared: compared.new["nll"]["value"]),
+        Column("NLL before", lambda compared: compared.baseline["nll"]["value"]),
+        Column(P_NLL, partial(_adjusted_p_value, "nll", facts)),
+    ]
+    return Table.of(columns, questions)
+
+
+def _adjusted_p_value(
+    metric: str, facts: Mapping[str, Any], compared: ComparedQuestion
+) -> Cell:
+    p_value: float | None = facts[compared.question][metric]["p_adjusted"]
+    return p_value
 
 
 def _rows_in_words(table: Table) -> list[list[Cell]]:
@@ -179,7 +183,7 @@ def _rows_in_words(table: Table) -> list[list[Cell]]:
     rows = []
     for row in table.rows:
         cells = list(row)
-        for head in P_VALUES:
+        for head in (P_ACCURACY, P_NLL):
             place = table.columns.index(head)
             p_value = row[place]
             cells[place] = p_cell(p_value) if isinstance(p_value, float) else "-"
@@ -188,7 +192,7 @@ def _rows_in_words(table: Table) -> list[list[Cell]]:
 
 
 def _adjustment(questions: Sequence[ComparedQuestion]) -> str:
-    """What is said of the adjustment of the p-values; nothing for one compared."""
+    """Words on the adjustment of the p-values; none for one question."""
     if len(questions) < 2:
         return ""
     return f", adjusted for {len(questions)} questions (Holm)"
