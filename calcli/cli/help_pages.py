@@ -13,8 +13,8 @@ COMMON = {
     "apply": "output as_ form threshold again files_from workers force json quiet",
     "evaluate": "calibrator metric full group_by per_class baseline label bins level"
     " max_ min_ fail_on junit pool form signature json quiet",
-    "threshold": "accuracy precision record calibrator confidence output again force"
-    " json quiet",
+    "threshold": "accuracy precision record calibrator level output again force json"
+    " quiet",
     "watch": "calibrator state tolerance level label reset json quiet",
     "compare": "methods baseline baseline_bundle test folds seed output diagram form"
     " json",

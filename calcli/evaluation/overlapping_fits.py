@@ -21,9 +21,12 @@ from calcli.metrics.row_means import FARTHEST
 from calcli.statistics.intervals import Interval, normal_p_value, normal_quantile
 from calcli.statistics.units import design_effect
 
-PROPER = ("nll", "brier")
-"""Losses that grow with the square of a fit's error, the Brier score at most as the
-NLL: the Hessian of its logits is at most that of the NLL, as p (1 - p) is at most 1/4.
+QUADRATIC_LOSSES = ("nll", "brier")
+"""Losses that grow with the square of a fit's error, so that ``least_error_of_fits``
+holds for them.
+
+The Brier score grows at most as the NLL: the Hessian of its logits is at most that of
+the NLL, as p (1 - p) is at most 1/4.
 """
 
 
@@ -43,7 +46,7 @@ def overlap_factor(folds: int) -> float:
     return math.sqrt(1.0 + folds / (folds - 1.0))
 
 
-def error_of_fits(context: MetricContext) -> float:
+def least_error_of_fits(context: MetricContext) -> float:
     """Least standard error of a difference in NLL of two methods that were fitted.
 
     Where a parameter is estimated as 0, its likelihood-ratio interval at 95 % holds
@@ -68,28 +71,30 @@ def over_folds(
     if folds < 2:
         return dict(differences)
     factor = overlap_factor(folds)
-    error = error_of_fits(context)
+    least_error = least_error_of_fits(context)
     changes = {}
     for name, difference in differences.items():
-        of_fits = error if name in PROPER else 0.0
-        changes[name] = widened(difference, factor, of_fits)
+        error_of_fits = least_error if name in QUADRATIC_LOSSES else 0.0
+        changes[name] = widened(difference, factor, error_of_fits)
     return changes
 
 
-def widened(difference: Difference, factor: float, error_of_fit: float) -> Difference:
+def widened(difference: Difference, overlap: float, error_of_fits: float) -> Difference:
     """A difference of larger standard error, with interval and p-value.
 
-    factor : of its standard error over rows. error_of_fit : standard error that is
-    added to it, in quadrature, unless the difference is 0 in all rows. Where rows
-    hardly differ but an end allows for rare ones that are not among them, that error is
-    many times theirs, and no multiple of the end: there is no interval.
+    overlap : factor of its standard error over rows. error_of_fits : standard error
+    that is added to it, in quadrature, unless the difference is 0 in all rows.
+
+    Where rows hardly differ, the error of the fits is many times theirs. If then an end
+    of the interval allows for rare rows that are not among these, it lies far out for
+    another reason, and no multiple of it says where it belongs: there is no interval.
     """
-    if difference.se is not None and difference.se > 0.0:
-        of_rows = factor
-        factor = math.hypot(of_rows, error_of_fit / difference.se)
-        if error_of_fit > of_rows * difference.se and _is_far(difference):
-            difference = replace(difference, interval=None, reason=NO_BOUND)
     se = difference.se
+    factor = overlap
+    if se is not None and se > 0.0:
+        factor = math.hypot(overlap, error_of_fits / se)
+        if error_of_fits > overlap * se and _is_far(difference):
+            difference = replace(difference, interval=None, reason=NO_BOUND)
     interval = difference.interval
     p_value = difference.p_value
     return replace(

@@ -27,18 +27,26 @@ from calcli.statistics.accepted_units import AcceptedUnits
 from calcli.statistics.intervals import exact_interval
 from calcli.statistics.units import Units
 
-TESTS = 50
+MOST_TESTS = 50
 FEWEST_TESTS = 5
-"""Most and fewest thresholds tested, one per 20 rows between: more are finer, with a smaller level for each."""
+"""Most and fewest thresholds tested, one per 20 rows between.
 
-TELLING = 30  # fewest accepted samples to estimate the accuracy at a coverage
+More are finer, with a smaller level for each.
+"""
+
+FEWEST_ACCEPTED = 30
+"""Accepted samples from which the accuracy at a coverage is estimated."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Result of a search: the lowest threshold with the guarantee. best : None if there is none. lower : lower bound of
-    its accuracy, at the level of its test. least : fewest accepted rows (or units), all of them right, with which any
-    threshold can pass. tests : their number. design_effect : at the chosen threshold, None for independent rows."""
+    """Result of a search: the lowest threshold with the guarantee.
+
+    best : what it accepts; None if there is none. lower : lower bound of its accuracy,
+    at the level of its test. least : fewest accepted rows (or units), all of them
+    right, with which any threshold can pass. tests : number of thresholds tested.
+    design_effect : at the chosen threshold, None for independent rows.
+    """
 
     best: Accepted | None
     lower: float | None
@@ -140,24 +148,17 @@ class ThresholdSearch:
         of tests; Angelopoulos, Bates, Candes, Jordan, Lei (2021), "Learn then test";
         Korn, Graubard (1998) for units.
         """
-        for name, share in (("accuracy", accuracy), ("confidence level", level)):
-            if not 0 < share < 1:
-                raise UsageError(
-                    f"{name} is {share:g}, expected a number between 0 and 1, both"
-                    " excluded"
-                )
-        curve = self.curve
+        _check_proportion("accuracy", accuracy)
+        _check_proportion("confidence level", level)
         delta = 1.0 - level
         plan = self._plan(accuracy, delta)
         if plan.tests == 0:
             return Choice(None, None, plan.least, 0)
-        # Numbers of rows from ``first`` on, fixed by n, as indices of the distinct thresholds.
-        even = np.linspace(plan.first, int(curve.accepted[-1]), plan.tests)
-        counts = np.unique(np.rint(even).astype(np.int64))
-        places = np.unique(np.searchsorted(curve.accepted, counts, side="left"))
-        chosen = lower = None
-        inherited = 0.0
-        for place in places.tolist():
+        places = self._places_to_test(plan)
+        chosen = None
+        lower = None
+        inherited = 0.0  # level of the test before, if that passed
+        for place in places:
             accepted = self._accepted(place)
             alpha = inherited + delta / len(places)
             inherited = 0.0
@@ -171,7 +172,24 @@ class ThresholdSearch:
         effect = None
         if isinstance(last, AcceptedUnits):
             effect = last.design_effect(accuracy)
-        return Choice(curve.at(chosen), lower, plan.least, len(places), effect)
+        return Choice(
+            best=self.curve.at(chosen),
+            lower=lower,
+            least=plan.least,
+            tests=len(places),
+            design_effect=effect,
+        )
+
+    def _places_to_test(self, plan: SearchPlan) -> list[int]:
+        """Indices of the thresholds to test among the distinct ones, highest first.
+
+        They accept evenly spaced numbers of rows, which n alone determines.
+        """
+        n = int(self.curve.accepted[-1])
+        even = np.linspace(plan.first, n, plan.tests)
+        counts = np.unique(np.rint(even).astype(np.int64))
+        places = np.searchsorted(self.curve.accepted, counts, side="left")
+        return np.unique(places).tolist()
 
     def _plan(self, accuracy: float, delta: float) -> SearchPlan:
         """Plan tests with a probability of at most delta that any of them errs."""
@@ -182,9 +200,9 @@ class ThresholdSearch:
 
         if self.by_unit is None:
             n = int(self.curve.accepted[-1])
-            tests = min(max(n // 20, FEWEST_TESTS), TESTS)
+            tests = min(max(n // 20, FEWEST_TESTS), MOST_TESTS)
             return SearchPlan(least_of(delta), min(n, least_of(delta / tests)), tests)
-        tests = min(max(self.by_unit.n // 5, FEWEST_TESTS), TESTS)
+        tests = min(max(self.by_unit.n // 5, FEWEST_TESTS), MOST_TESTS)
         least = least_of(delta / tests)
         if least > self.by_unit.n:
             # One test of all rows at the whole level would fail in .07 of sets.
@@ -247,51 +265,53 @@ class ThresholdSearch:
 
         where : their name.
         """
-        none = (
+        sentence = (
             f"{where}: no threshold guarantees accuracy >= {accuracy:g} with"
             f" probability {level:g}"
         )
         n = int(self.curve.accepted[-1])
         if self.by_unit is not None and self.by_unit.n < choice.least:
-            none += (
+            sentence += (
                 f" on {self.by_unit.n} {noun(self.by_unit.n, 'unit')}; {choice.least}"
                 " units must be accepted, all right, before any can"
             )
         elif n < choice.least:
-            none += f" on {samples(n)}; even without an error it takes {choice.least}"
+            sentence += (
+                f" on {samples(n)}; even without an error it takes {choice.least}"
+            )
         highest, best = self.highest(level)
         if best is None:
-            return f"{none}, nor any other accuracy: give more samples"
-        take = (
+            return f"{sentence}, nor any other accuracy: give more samples"
+        offer = (
             f"guaranteed is at most {highest:g}, at coverage {best.coverage:.1%}: take"
             f" --accuracy {highest:g}"
         )
-        enough = np.flatnonzero(self.curve.accepted >= TELLING)
+        enough = np.flatnonzero(self.curve.accepted >= FEWEST_ACCEPTED)
         if not len(enough):
-            return f"{none}; {take}, or give more samples"
+            return f"{sentence}; {offer}, or give more samples"
         rate = self.curve.right[enough] / self.curve.accepted[enough]
         reached = enough[rate >= accuracy]
         if len(reached):
             last = self.curve.at(int(reached[-1]))
             return (
-                f"{none}; {last.accuracy:.1%} of the samples from {last.threshold:.4g}"
-                f" on are right (coverage {last.coverage:.1%}); {take}, or give more"
-                " samples"
+                f"{sentence}; {last.accuracy:.1%} of the samples from"
+                f" {last.threshold:.4g} on are right (coverage {last.coverage:.1%});"
+                f" {offer}, or give more samples"
             )
         top = self.curve.at(int(enough[rate.argmax()]))
         reason = (
-            f"as at no coverage (from {TELLING} samples) more than {top.accuracy:.1%}"
-            " are right"
+            f"as at no coverage (from {FEWEST_ACCEPTED} samples) more than"
+            f" {top.accuracy:.1%} are right"
         )
-        most_likely = self._most_likely_accuracy(top, level)
-        if most_likely < accuracy:
-            return f"{none}; {take}; more samples alone would not help, {reason}"
+        upper = self._upper_accuracy(top, level)
+        if upper < accuracy:
+            return f"{sentence}; {offer}; more samples alone would not help, {reason}"
         return (
-            f"{none}; {take}; more samples may not help, {reason} (interval up to"
-            f" {most_likely:.1%})"
+            f"{sentence}; {offer}; more samples may not help, {reason} (interval up to"
+            f" {upper:.1%})"
         )
 
-    def _most_likely_accuracy(self, accepted: Accepted, level: float) -> float:
+    def _upper_accuracy(self, accepted: Accepted, level: float) -> float:
         """Upper end of the interval of the accuracy of what a threshold accepts."""
         effect = 1.0
         if self.by_unit is not None:
@@ -300,6 +320,14 @@ class ThresholdSearch:
         right = accepted.right / effect
         n = accepted.accepted / effect
         return exact_interval(right, n, level)[1]
+
+
+def _check_proportion(name: str, value: float) -> None:
+    """Raise UsageError for a number that is not between 0 and 1."""
+    if not 0 < value < 1:
+        raise UsageError(
+            f"{name} is {value:g}, expected a number between 0 and 1, both excluded"
+        )
 
 
 def _distance(a: float, b: float) -> float:
@@ -351,8 +379,11 @@ class ThresholdOutput(Output, kw_only=True):
 
 @dataclass(frozen=True)
 class SearchedThreshold:
-    """Search on the rows of a data set. content : of ``calcli threshold --json``, None where there is no threshold;
-    why_not : the reason then. offered : accuracies that can be guaranteed instead."""
+    """Search on the rows of a data set.
+
+    content : of ``calcli threshold --json``. why_not : the reason where there is no
+    threshold. offered : accuracies that can be guaranteed instead.
+    """
 
     choice: Choice
     content: JsonObject
@@ -369,6 +400,39 @@ def check_unweighted(rows: DataSet) -> None:
         )
 
 
+@dataclass(frozen=True)
+class CountedRows:
+    """Rows that a search counts, (n,) each: those of a data set without copies.
+
+    group : None where the data set has no groups. units : None where rows are
+    independent.
+    """
+
+    confidence: FloatArray
+    correct: FloatArray
+    group: AnyArray | None
+    units: Units | None
+
+    @classmethod
+    def of(cls, rows: DataSet, artifact: Artifact | None) -> "CountedRows":
+        """The rows of a data set, uncalibrated or under a calibrator that fits them."""
+        confidence, correct = _confidences(artifact, rows)
+        kept = _without_copies(rows)
+        group = rows.column("group")
+        units = rows.given_units
+        return cls(
+            confidence=confidence[kept],
+            correct=correct[kept],
+            group=None if group is None else group[kept],
+            units=None if units is None else Units.of(units.code[kept]),
+        )
+
+    @property
+    def are_independent(self) -> bool:
+        """True without units, and where each unit is a row."""
+        return self.units is None or self.units.single
+
+
 def search_threshold(
     rows: DataSet,
     artifact: Artifact | None,
@@ -381,26 +445,22 @@ def search_threshold(
     UsageError for an accuracy or a level that is no proportion.
     """
     check_unweighted(rows)
-    confidence, correct = _confidences(artifact, rows)
-    kept = _without_copies(rows)
-    confidence, correct = confidence[kept], correct[kept]
-    units = rows.given_units
-    if units is not None:
-        units = Units.of(units.code[kept])
-    search = ThresholdSearch.of(confidence, correct, units)
+    counted = CountedRows.of(rows, artifact)
+    search = ThresholdSearch.of(counted.confidence, counted.correct, counted.units)
     choice = search.choose(accuracy, level)
     best = choice.best
-    independent = units is None or units.single
+    independent = counted.are_independent
     coverage_ci = None
     groups: list[JsonObject] | UnsetType = UNSET
-    if best is not None:
-        if independent:
-            coverage_ci = list(exact_interval(best.accepted, best.n, level))
-        group = rows.column("group")
-        if group is not None:
-            accepted = confidence >= best.threshold
-            groups = _by_group(group[kept], correct, accepted)
-    level_of_points = level if independent else None
+    if best is not None and independent:
+        coverage_ci = list(exact_interval(best.accepted, best.n, level))
+    if best is not None and counted.group is not None:
+        accepted = counted.confidence >= best.threshold
+        groups = _by_group(counted.group, counted.correct, accepted)
+    points = []
+    for coverage in COVERAGES:
+        point = search.curve.at_coverage(coverage)
+        points.append(_described(point, level if independent else None))
     output = ThresholdOutput(
         calcli_threshold=1,
         bundle=rows.name,
@@ -408,7 +468,7 @@ def search_threshold(
         calibrator_sha256=None if artifact is None else identity(artifact),
         target=accuracy,
         level=level,
-        n=len(confidence),
+        n=len(counted.confidence),
         coverage_ci=coverage_ci,
         threshold=choice.threshold,
         coverage=choice.coverage,
@@ -418,12 +478,9 @@ def search_threshold(
         right=None if best is None else best.right,
         tests=choice.tests,
         guarantee=_guarantee(accuracy, level, independent),
-        accuracy_at_coverage=[
-            _described(search.curve.at_coverage(coverage), level_of_points)
-            for coverage in COVERAGES
-        ],
+        accuracy_at_coverage=points,
         groups=groups,
-        units=_units_output(rows, units, choice),
+        units=_units_output(rows, counted.units, choice),
     )
     content = output.to_dict()
     if best is None:

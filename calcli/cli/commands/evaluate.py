@@ -271,32 +271,32 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
 
     @property
     def unused_options(self) -> dict[str, str]:
-        limited = self.max_ or self.min_
-        short = self.wanted not in WITH_ALL
+        has_limits = bool(self.max_ or self.min_)
+        is_short_form = self.wanted not in WITH_ALL
         by_group = self.has_groups and not self.ordered
         settings = self._unused_settings()
-        asked = self.metric[0] if self.metric else ""
+        first_metric = self.metric[0] if self.metric else ""
         return o.unused(
             (
                 settings,
                 " ".join(settings),
                 "no metric that is asked for depends on it; see calcli metrics"
-                f" {asked}",
+                f" {first_metric}",
             ),
             (self.metric, "full", "--metric names the metrics; leave one of them out"),
             (self.metric, "fail_on", "--metric leaves the verdict out"),
             (
-                self.metric or short,
+                self.metric or is_short_form,
                 "decomposition",
                 "it is part of the whole report; leave --metric and --format out",
             ),
             (
-                short,
+                is_short_form,
                 "per_class",
                 f"--format {self.form} has no place for a table of classes; json has",
             ),
             (
-                short and by_group and not self.only_value,
+                is_short_form and by_group and not self.only_value,
                 "per_group group_by",
                 f"--format {self.form} has no place for groups; json has",
             ),
@@ -313,17 +313,17 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
                 ONE_NUMBER,
             ),
             (
-                self.only_value and not limited,
+                self.only_value and not has_limits,
                 "baseline per_group",
                 ONE_NUMBER,
             ),
             (
-                self.only_value and not limited and not self.calibrator,
+                self.only_value and not has_limits and not self.calibrator,
                 "group_by",
                 ONE_NUMBER,
             ),
             (
-                not limited and not self.fail_on,
+                not has_limits and not self.fail_on,
                 "junit",
                 "it reports limits: give some with --max, --min or --fail-on",
             ),

@@ -284,18 +284,28 @@ def fit_all(
     results.sort(key=_held_out_nll)
     command.tell_warnings()
     if not command.quiet:
-        about = f"{rows.name}, {rows.n} {noun(rows.n, 'row')}, {classes(rows.k)}"
-        command.say(f"{about}: ranked by the mean negative log-likelihood of held-out")
-        behind = "the columns behind it are in-sample, of the calibration data itself"
-        command.say(f"rows ({len(folds)} random folds); {behind}")
-        table = _table_of_all(results, rows)
-        print_table(table.columns, table.rows, file=sys.stderr)
+        _say_ranking(results, rows, len(folds), command)
     if args.json:
         print_json({"calcli_fit_all": 1, "results": results})
     is_poor = any(facts["status"] not in ("ok", "failed") for facts in results)
     if args.strict and is_poor:
         return max(command.code, FitError.exit_code)
     return command.code
+
+
+def _say_ranking(
+    results: Sequence[Mapping[str, Any]],
+    rows: DataSet,
+    n_folds: int,
+    command: CommandContext,
+) -> None:
+    """Say how the methods are ranked, and print their table."""
+    about = f"{rows.name}, {rows.n} {noun(rows.n, 'row')}, {classes(rows.k)}"
+    command.say(f"{about}: ranked by the mean negative log-likelihood of held-out")
+    behind = "the columns behind it are in-sample, of the calibration data itself"
+    command.say(f"rows ({n_folds} random folds); {behind}")
+    table = _table_of_all(results, rows)
+    print_table(table.columns, table.rows, file=sys.stderr)
 
 
 def _held_out_nll(facts: Mapping[str, Any]) -> float:

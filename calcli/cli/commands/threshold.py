@@ -37,6 +37,8 @@ from calcli.evaluation.caveats import not_held_out
 from calcli.evaluation.selective_threshold import SearchedThreshold, search_threshold
 from calcli.io.atomic import check_output, write_json
 from calcli.io.question_artifact import load_for
+from calcli.records import JsonObject
+from calcli.statistics.acceptance import Accepted
 
 SHOWN_GROUPS = 20
 """Groups that are printed, the least accurate ones."""
@@ -61,7 +63,7 @@ class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         ),
     ] = None
     calibrator: o.OneCalibrator = None
-    confidence: Annotated[
+    level: Annotated[
         float,
         typer.Option(
             "--level", metavar="P", help="Probability with which the guarantee holds."
@@ -106,7 +108,7 @@ def run(args: ThresholdArgs) -> int:
     with command, command.rows(bundles) as rows:
         command.check_fits(artifact, args.calibrator, rows)
         searched = search_threshold(
-            rows, artifact, args.accuracy, args.confidence, args.calibrator
+            rows, artifact, args.accuracy, args.level, args.calibrator
         )
         command.caveats(rows)
         in_sample = not_held_out(artifact, rows)
@@ -124,24 +126,33 @@ def run(args: ThresholdArgs) -> int:
         command.written(args.output, content)
     else:
         print_line(repr(best.threshold))
-    accepted = (
-        f"{best.accepted} of {best.n} rows ({best.coverage:.1%}), of which"
-        f" {best.accuracy:.2%} are right"
-    )
-    command.say(
-        f"threshold {shown_confidence(best.threshold, '.6g')} accepts {accepted}"
-    )
+    _say_accepted(best, command)
     if in_sample is None:
         command.say(content["guarantee"])
     else:
         command.say("No guarantee: these rows are those of the calibrator's fit.")
+    _say_parts(content, command)
+    return 0
+
+
+def _say_accepted(best: Accepted, command: CommandContext) -> None:
+    """Say the threshold, and what it accepts."""
+    accepted = (
+        f"{best.accepted} of {best.n} rows ({best.coverage:.1%}), of which"
+        f" {best.accuracy:.2%} are right"
+    )
+    threshold = shown_confidence(best.threshold, ".6g")
+    command.say(f"threshold {threshold} accepts {accepted}")
+
+
+def _say_parts(content: JsonObject, command: CommandContext) -> None:
+    """Say the accuracy at several coverages, and of the first groups."""
     lines = [_coverage_line(point) for point in content["accuracy_at_coverage"]]
     # With many equal confidences, several coverages give one line.
     for line in dict.fromkeys(lines):
         command.say(line)
     for group in content.get("groups", [])[:SHOWN_GROUPS]:
         command.say(_group_line(group))
-    return 0
 
 
 def _none_found(

@@ -62,7 +62,7 @@ def threshold_log(args: Any) -> int:
     """
     if args.output is not None:
         check_output(Path(args.output), force=args.force)
-    demand = Demand(args.accuracy, precisions_of(args.precision), args.confidence)
+    demand = Demand(args.accuracy, precisions_of(args.precision), args.level)
     if args.record and demand.accuracy is None:
         raise UsageError("--record: needs --accuracy, the share of records to be right")
     command = CommandContext(args)
@@ -112,7 +112,7 @@ def _thresholds_of_log(
         )
     record: RecordOutput | UnsetType = UNSET
     if args.record:
-        record = records.threshold(args.accuracy, args.confidence)
+        record = records.threshold(args.accuracy, args.level)
     return LogThresholdOutput(calcli_threshold=1, questions=questions, record=record)
 
 
