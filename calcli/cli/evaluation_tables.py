@@ -183,10 +183,28 @@ def group_table_lines(
     for lines_of_version, result in zip(by_name, shown, strict=True):
         title = version_name(result, results) if len(shown) > 1 else ""
         columns += gap_columns(title, lines_of_version, of_positive)
-    yield f"by group (p adjusted for {len(order)} rows; gap in points)"
+    yield f"by group ({_words_on_groups(shown, kept, len(order))})"
     yield from table_lines(fitting_group_table(kept, columns))
     if len(kept) < len(order):
         yield f"{len(order) - len(kept)} more with --full"
+
+
+def _words_on_groups(
+    shown: Sequence[Result], kept: Sequence[GroupSummary], n_groups: int
+) -> str:
+    """What the p-values, stars and gaps of the table of groups are.
+
+    A group is significant only where the verdict has found something, too.
+    """
+    words = [f"p adjusted for {n_groups} rows"]
+    if shown[0].report is not None:
+        words[0] += " and the verdict"
+    for result in shown:
+        lines = _lines_by_group(result)
+        if any(lines[line.group].significant for line in kept):
+            words.append("* significant")
+            break
+    return "; ".join([*words, "gap in points"])
 
 
 def _lines_by_group(result: Result) -> dict[object, GroupSummary]:

@@ -186,6 +186,30 @@ def test_margins_stand_before_intersections_and_are_tested_with_them(run):
     assert len(table) == 8
 
 
+def test_the_table_says_what_its_stars_and_p_values_are(run):
+    """p = 1.000 was "adjusted for 6 rows" where the verdict had found nothing, and no
+    line explained a star. The rows are overconfident; by itself no group is.
+    """
+    rng = np.random.default_rng(19)
+    n = 1500
+    z = 2.0 * rng.normal(size=(n, 3))
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    group = rng.integers(0, 6, n)
+    factor = np.where(group == 0, 1.5, 1.15)[:, None]
+    for name, logits in (("over.npz", z * factor), ("calibrated.npz", z)):
+        np.savez(name, logits=logits, labels=y, site=group)
+        words = ("evaluate", name, "--group-by", "site")
+        (line,) = (
+            line for line in run(*words).out.splitlines() if line.startswith("by group")
+        )
+        has_star = name == "over.npz"
+        lines = json.loads(run(*words, "--json", "-q").out)["results"][0]["per_group"]
+        assert any(one["significant"] for one in lines) == has_star
+        assert "p adjusted for 6 rows and the verdict" in line
+        assert ("* significant" in line) == has_star
+        assert len(line) <= 80
+
+
 def p_values_of_groups(rng, n_fit, n):
     """P-values of four groups of n rows, under Platt scaling fitted to n_fit others."""
     group = rng.choice(4, size=n_fit + n, p=[0.6, 0.3, 0.08, 0.02])
