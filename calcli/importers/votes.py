@@ -194,9 +194,9 @@ def _remark_votes(votes: Sequence[Vote], gold: Column, where: str) -> None:
     sizes = sorted({vote.n_answers for vote in votes})
     k = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     message = (
-        f"{where}: {len(votes)} {noun(len(votes), 'question')} of {k} answers each; the"
-        " confidence is (votes + 1/2)/(k + 1) of the most frequent answer,"
-        f" correct where that is {gold.name!r}"
+        f"{where}: {len(votes)} {noun(len(votes), 'question')} of {k}"
+        f" {noun(sizes[-1], 'answer')} each; the confidence is (votes + 1/2)/(k + 1) of"
+        f" the most frequent answer, correct where that is {gold.name!r}"
     )
     n_tied = sum(vote.is_tied for vote in votes)
     if n_tied:

@@ -64,6 +64,16 @@ def test_columns_are_the_options_of_the_row(run):
                 assert np.allclose(exponentials, list(shares.values()))
 
 
+def test_inspect_leaves_padding_out(run):
+    """The smallest score was -100000."""
+    assert run("extract", "log.jsonl", "-o", "d.h5").code == 0
+    with h5py.File("d.h5") as file:
+        scores = file["tool"]["log_probs"][:]
+    facts = json.loads(run("inspect", "d.h5", "--json").out)["bundles"][0]
+    assert facts["min"] == scores[np.isfinite(scores)].min()
+    assert facts["max"] == scores.max()
+
+
 def test_the_nll_is_that_of_the_rows_options(run):
     """By hand: minus the logarithm of the share at the label, a zero by its rule."""
     losses = []

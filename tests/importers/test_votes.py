@@ -117,6 +117,14 @@ def test_numbers_ties_and_several_columns_by_their_ends(tmp_path, out):
     assert imported["correct"].tolist() == [True, True]
 
 
+def test_one_answer_each_is_said_in_the_singular(tmp_path, out):
+    """It was "of 1 answers each"."""
+    rows = [("a", "x", "x"), ("b", "y", "x")]
+    path = csv(tmp_path / "a.csv", ("q", "answers", "gold"), rows)
+    imported = bring(path, out, votes="answers", gold="gold", unit="q")
+    assert "2 questions of 1 answer each; the confidence" in imported["notes"]
+
+
 def test_what_is_missing_is_said(tmp_path, out):
     path = csv(
         tmp_path / "a.csv", ("q", "answers", "gold"), [("a", "x", "x"), ("a", "y", "y")]

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 import typer
 
-from calcli.block import Block
+from calcli.block import PADDING, Block
 from calcli.cli import options as o
 from calcli.cli.render import (
     Table,
@@ -209,7 +209,10 @@ def _list_arrays(path: Path) -> None:
 
 @dataclass
 class _Extremes:
-    """Smallest and largest score, and rows with a tie or with the value 1."""
+    """Smallest and largest score, and rows with a tie or with the value 1.
+
+    Padding after the options of a row is no score.
+    """
 
     low: float = np.inf
     high: float = -np.inf
@@ -219,7 +222,8 @@ class _Extremes:
     def add(self, block: Block) -> None:
         """Count a block of rows."""
         scores = block.scores
-        self.low = min(self.low, float(scores.min()))
+        of_options = scores[scores != PADDING] if block.of_options else scores
+        self.low = min(self.low, float(of_options.min()))
         self.high = max(self.high, float(scores.max()))
         if block.kind == "confidence":
             self.sure_rows += int((scores == 1).sum())
