@@ -39,20 +39,25 @@ def threshold(
     """
     from calcli.evaluation.selective_threshold import search_threshold
 
-    artifacts = artifacts_of(() if calibrator is None else calibrator)
-    artifact = artifacts[0] if artifacts else None
-    name = None if artifact is None else artifact.method
+    artifacts = [] if calibrator is None else artifacts_of(calibrator)
+    artifact = None
+    name = None
+    if artifacts:
+        artifact = artifacts[0]
+        name = artifact.method
     with open_held_out(scores, labels, kind, artifacts, groups, again, units=units) as (
         rows,
         notes,
     ):
         searched = search_threshold(rows, artifact, accuracy, confidence, name)
         notes += rows.caveats
-        rows_of_fit = None if artifact is None else fitted_on(artifact, rows)
-        if rows_of_fit is not None:
-            notes.append(
-                f"{name} was fitted on {rows_of_fit}: here the guarantee does not hold"
-            )
+        if artifact is not None:
+            rows_of_fit = fitted_on(artifact, rows)
+            if rows_of_fit is not None:
+                notes.append(
+                    f"{name} was fitted on {rows_of_fit}: here the guarantee does not"
+                    " hold"
+                )
     if searched.choice.best is None:
         raise FitError(searched.why_not)
     return searched.content
@@ -89,7 +94,7 @@ def watch(
     from calcli.evaluation.watch_state import Settings
 
     path = path_of(state, "state")
-    artifacts = artifacts_of(() if calibrator is None else calibrator)
+    artifacts = [] if calibrator is None else artifacts_of(calibrator)
     artifact = artifacts[0] if artifacts else None
     settings_given = {}
     for name, value in settings.items():

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from calcli import __version__
-from calcli.cli.render import Cell, Column, Table, number, plain
+from calcli.cli.render import Column, Table, number, plain
 from calcli.evaluation.evaluation import Evaluation
 from calcli.evaluation.json_output import score_json
 from calcli.evaluation.metric_limits import Outcome, end_of
-from calcli.evaluation.results import Result
+from calcli.evaluation.results import GroupSummary, Result
 from calcli.evaluation.verdict_limits import VerdictOutcome
 from calcli.number_words import noun
 from calcli.statistics.p_values import p_cell
@@ -41,8 +42,9 @@ def result_table(evaluation: Evaluation, form: str) -> Table:
     names: dict[str, None] = {}
     for result in results:
         names |= dict.fromkeys(result.scores if whole else result.shown)
+    ends = ("", ".lo", ".hi", ".p", ".null") if whole else ("",)
     for name in names:
-        for end in ("", ".lo", ".hi", ".p", ".null") if whole else ("",):
+        for end in ends:
             cell = partial(_fact, name, end)
             if not end or any(cell(result) is not None for result in results):
                 columns.append(Column(name + end, cell))
@@ -55,36 +57,77 @@ def _fact(name: str, end: str, result: Result) -> float | None:
     return None if score is None else end_of(score_json(score), end[1:])
 
 
+class Batch(NamedTuple):
+    """Numbers of a batch, and of which result they are."""
+
+    result: Result
+    line: GroupSummary
+
+
 def batch_table(evaluation: Evaluation, form: str) -> Table:
     """Table with a line per bundle, calibrator and batch, in order of time.
 
     ECE and its value expected under calibration stand beside each other: small batches
     have a large one by chance.
     """
-    several = len(evaluation.bundles) > 1
-    ends = ["overconfidence.lo", "overconfidence.hi"] if form == "csv" else ["interval"]
-    head = ["bundle"] if several else []
-    head += ["calibrator", "batch", "rows", "accuracy", "overconfidence", *ends, "p"]
-    head += ["ECE", "expected", "NLL"]
-    rows: list[list[Cell]] = []
+    columns: list[Column] = []
+    if len(evaluation.bundles) > 1:
+        columns.append(Column("bundle", attrgetter("result.bundle")))
+    columns += [
+        Column("calibrator", attrgetter("result.title")),
+        Column("batch", lambda batch: str(batch.line.group)),
+        Column("rows", attrgetter("line.n")),
+        Column("accuracy", partial(_of_batch, "accuracy")),
+    ]
+    if form == "csv":
+        columns += [
+            Column("overconfidence", attrgetter("line.gap")),
+            Column("overconfidence.lo", attrgetter("line.interval.low")),
+            Column("overconfidence.hi", attrgetter("line.interval.high")),
+            Column("p", attrgetter("line.p_adjusted")),
+        ]
+    else:
+        columns += [
+            Column("overconfidence", _batch_gap),
+            Column("interval", _batch_interval),
+            Column("p", lambda batch: p_cell(batch.line.p_adjusted)),
+        ]
+    columns += [
+        Column("ECE", partial(_of_batch, "ece")),
+        Column("expected", _batch_expected),
+        Column("NLL", partial(_of_batch, "nll")),
+    ]
+    batches = []
     for result in evaluation.results:
         for line in result.per_group or ():
-            row: list[Cell] = [result.bundle] if several else []
-            values = {name: score.value for name, score in line.scores.items()}
-            row += [result.title, str(line.group), line.n, values.get("accuracy")]
-            low = line.interval.low
-            high = line.interval.high
-            if form == "csv":
-                row += [line.gap, low, high, line.p_adjusted]
-            else:
-                star = "*" if line.significant else ""
-                interval = f"[{low:+.4f}, {high:+.4f}]" if line.interval.known else "-"
-                row += [f"{line.gap:+.4f}{star}", interval, p_cell(line.p_adjusted)]
-            ece = line.scores.get("ece")
-            expected = None if ece is None or ece.null is None else ece.null.mean
-            row += [values.get("ece"), expected, values.get("nll")]
-            rows.append(row)
-    return Table(head, rows)
+            batches.append(Batch(result, line))
+    return Table.of(columns, batches)
+
+
+def _of_batch(name: str, batch: Batch) -> float | None:
+    """Value of a metric in a batch."""
+    score = batch.line.scores.get(name)
+    return None if score is None else score.value
+
+
+def _batch_gap(batch: Batch) -> str:
+    star = "*" if batch.line.significant else ""
+    return f"{batch.line.gap:+.4f}{star}"
+
+
+def _batch_interval(batch: Batch) -> str:
+    interval = batch.line.interval
+    if not interval.known:
+        return "-"
+    return f"[{interval.low:+.4f}, {interval.high:+.4f}]"
+
+
+def _batch_expected(batch: Batch) -> float | None:
+    """ECE of a batch that is expected under calibration."""
+    ece = batch.line.scores.get("ece")
+    if ece is None or ece.null is None:
+        return None
+    return ece.null.mean
 
 
 # ---- model cards

@@ -49,18 +49,23 @@ class Floor(Calibrator):
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
+        if rows.kind not in ("probs", "log_probs"):
+            return Fit(cls(0.0), details={"zeros": 0})
         zeros = 0
         least = -math.log(rows.k)
-        for block in rows.blocks() if rows.kind in ("probs", "log_probs") else ():
-            z = block.z if block.weight is None else block.z[block.weight > 0.0]
+        for block in rows.blocks():
+            z = block.z
+            if block.weight is not None:
+                z = z[block.weight > 0.0]
             # Half a step lies below every number that is stored, and above every zero.
             bound = LOG_ZERO if block.zeros is None else block.zeros.log_half
             zero = z <= bound
             zeros += int(zero.sum())
             least = min(least, float(z.min(initial=0.0, where=~zero)))
-        return Fit(
-            cls(math.exp(least) / 2.0 if zeros else 0.0), details={"zeros": zeros}
-        )
+        floor = 0.0
+        if zeros:
+            floor = math.exp(least) / 2.0
+        return Fit(cls(floor), details={"zeros": zeros})
 
     @classmethod
     def takes_logarithms(cls) -> bool:

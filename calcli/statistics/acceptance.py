@@ -94,22 +94,20 @@ class AcceptanceCurve:
         accepted together.
         """
         # a share such as 0.07 times 100 rows is 7.000000000000001
-        return self.at(
-            int(
-                np.searchsorted(
-                    self.accepted,
-                    coverage * self.accepted[-1] * (1 - 1e-12),
-                    side="left",
-                )
-            )
-        )
+        least = coverage * self.accepted[-1] * (1 - 1e-12)
+        return self.at(int(np.searchsorted(self.accepted, least, side="left")))
 
     def at_accuracy(self, accuracy: float) -> Accepted | None:
         """Counts at the lowest threshold with this accuracy on these rows (no guarantee
         for others); None for none.
         """
+        last = self._last_good(accuracy)
+        return None if last is None else self.at(last)
+
+    def _last_good(self, accuracy: float) -> int | None:
+        """Index of the lowest threshold with this accuracy on these rows."""
         good = np.flatnonzero(self.right >= accuracy * self.accepted)
-        return self.at(int(good[-1])) if len(good) else None
+        return int(good[-1]) if len(good) else None
 
     def coverage_interval(
         self, accuracy: float, level: float = 0.95
@@ -123,12 +121,17 @@ class AcceptanceCurve:
         from 0 where no coverage has the accuracy.
         """
         low, high = exact_intervals(self.right, self.accepted, level)
-        good = np.flatnonzero(self.right >= accuracy * self.accepted)
-        share = self.accepted / self.accepted[-1]
         refused = (low > accuracy) | (high < accuracy)
-        here = int(good[-1]) if len(good) else -1
-        below = np.flatnonzero(refused[: here + 1])
-        above = np.flatnonzero(refused[here + 1 :])
-        start = float(share[below[-1]]) if len(below) else 0.0
-        end = here + int(above[0]) if len(above) else len(share) - 1
-        return start, float(share[end]) if end >= 0 else 0.0
+        # Coverage 0 comes before that of the first threshold.
+        share = np.concatenate([[0.0], self.accepted / self.accepted[-1]])
+        last = self._last_good(accuracy)
+        n_good = 0 if last is None else last + 1
+        refused_below = np.flatnonzero(refused[:n_good])
+        refused_above = np.flatnonzero(refused[n_good:])
+        start = 0
+        if len(refused_below):
+            start = int(refused_below[-1]) + 1
+        end = len(refused)
+        if len(refused_above):
+            end = n_good + int(refused_above[0])
+        return float(share[start]), float(share[end])

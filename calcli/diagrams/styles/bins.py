@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.diagrams.curve import THIN, Curve
+from calcli.diagrams.curve import THIN, Bars, Curve
 from calcli.diagrams.matplotlib_theme import Paper, Theme
 from calcli.diagrams.reliability import Diagram
 from calcli.diagrams.reliability_matplotlib import Pen
@@ -23,7 +23,10 @@ class Bins(Diagram):
         bins = curve.bins
         theme = paper.theme
         used = np.flatnonzero(bins.count > 0)
-        if not pen.alone:
+        if pen.alone:
+            for b in used:
+                _draw_bar(axes, bins, int(b), theme)
+        else:
             x = bins.confidence[used]
             if pen.band:
                 axes.fill_between(
@@ -41,33 +44,6 @@ class Bins(Diagram):
                 ls=pen.line,
                 lw=0.9,
                 zorder=pen.order,
-            )
-        for b in used if pen.alone else ():
-            thin = bins.thin[b]
-            low = bins.low[b]
-            high = bins.high[b]
-            hatch = "/////" if thin else None
-            bar = {
-                "facecolor": "none",
-                "edgecolor": theme.main,
-                "lw": 0.7,
-                "zorder": 1,
-            }
-            axes.bar(
-                low,
-                bins.accuracy[b],
-                width=high - low,
-                align="edge",
-                hatch=hatch,
-                **bar,
-            )
-            band = {
-                "facecolor": "none" if thin else theme.muted,
-                "edgecolor": theme.others if thin else "none",
-            }
-            more = {"hatch": hatch, "alpha": 1 if thin else 0.4, "lw": 0, "zorder": 1.5}
-            axes.fill_between(
-                [low, high], bins.null_low[b], bins.null_high[b], **band, **more
             )
         if pen.band:
             bin_points(axes, curve, pen, paper)
@@ -148,6 +124,36 @@ def bin_points(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
         marker=marker,
         zorder=5,
         clip_on=False,
+    )
+
+
+def _draw_bar(axes: Any, bins: Bars, b: int, theme: Theme) -> None:
+    """Draw the bar of a bin, and its band; hatched where few samples are in it."""
+    edges = [bins.low[b], bins.high[b]]
+    hatch = None
+    band = {"facecolor": theme.muted, "edgecolor": "none", "alpha": 0.4}
+    if bins.thin[b]:
+        hatch = "/////"
+        band = {"facecolor": "none", "edgecolor": theme.others, "alpha": 1}
+    axes.bar(
+        bins.low[b],
+        bins.accuracy[b],
+        width=bins.high[b] - bins.low[b],
+        align="edge",
+        hatch=hatch,
+        facecolor="none",
+        edgecolor=theme.main,
+        lw=0.7,
+        zorder=1,
+    )
+    axes.fill_between(
+        edges,
+        bins.null_low[b],
+        bins.null_high[b],
+        hatch=hatch,
+        lw=0,
+        zorder=1.5,
+        **band,
     )
 
 

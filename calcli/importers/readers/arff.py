@@ -81,7 +81,9 @@ def _cells(line: str, n: int, where: str) -> list[str]:
 def _unquoted(single: str | None, double: str | None, plain: str | None) -> str:
     """Text of a cell, by how it is quoted."""
     quoted = single if single is not None else double
-    return (plain or "") if quoted is None else ESCAPED.sub(r"\1", quoted)
+    if quoted is not None:
+        return ESCAPED.sub(r"\1", quoted)
+    return plain or ""
 
 
 def _column(file: SourceFile, name: str, kind: str, cells: Sequence[str]) -> Column:

@@ -26,7 +26,7 @@ UNKNOWN = "?"
 
 @reader(
     "weka",
-    "predictions that Weka prints as CSV or text, of one class or with the distribution",
+    "predictions that Weka prints as CSV or text, of one class or the distribution",
     suffixes=[".csv", ".txt"],
     sniff=lambda file: (
         file.is_text and HEADER.search("\n".join(file.first_lines)) is not None

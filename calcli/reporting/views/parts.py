@@ -62,6 +62,20 @@ class PartsView:
     tables: Sequence[PartTable]
 
 
+@dataclass(frozen=True)
+class GapWords:
+    """Words for what scores say, for what happens, and for either direction of a gap."""
+
+    says: str
+    happens: str
+    low: str
+    high: str
+
+
+OF_PROBABILITY = GapWords("Predicted", "Observed", "low", "high")
+OF_CONFIDENCE = GapWords("Sure", "Right", "underconfident", "overconfident")
+
+
 def parts_view(chapter: Chapter, kind: Kind) -> PartsView | None:
     """The view of classes or groups, None where there are fewer than two."""
     model = chapter.model
@@ -69,14 +83,20 @@ def parts_view(chapter: Chapter, kind: Kind) -> PartsView | None:
     if len(first) < 2:
         return None
     is_of_probability = kind == "classes" or model.is_about_class_one
+    words = OF_PROBABILITY if is_of_probability else OF_CONFIDENCE
+    title = "Groups"
+    head = "Group"
+    if kind == "classes":
+        title = "Classes"
+        head = "Class"
     return PartsView(
         kind=kind,
-        title="Classes" if kind == "classes" else "Groups",
-        head="Class" if kind == "classes" else "Group",
-        says="Predicted" if is_of_probability else "Sure",
-        happens="Observed" if is_of_probability else "Right",
-        low="low" if is_of_probability else "underconfident",
-        high="high" if is_of_probability else "overconfident",
+        title=title,
+        head=head,
+        says=words.says,
+        happens=words.happens,
+        low=words.low,
+        high=words.high,
         uncalibrated=model.versions[0].name,
         tables=[
             _table(chapter, number, kind, is_of_probability)

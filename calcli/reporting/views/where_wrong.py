@@ -94,8 +94,16 @@ def readings(chapter: Chapter) -> list[Reading]:
 
 def _reading(chapter: Chapter, quantity: Quantity) -> Reading:
     model = chapter.model
-    is_positive = quantity == "positive"
-    ident = chapter.ident("reliability-class1" if is_positive else "reliability")
+    name = "confidence"
+    says = "Sure"
+    happens = "Right"
+    figure_name = "reliability"
+    if quantity == "positive":
+        name = "P(class 1)"
+        says = "Predicted"
+        happens = "Observed"
+        figure_name = "reliability-class1"
+    ident = chapter.ident(figure_name)
     curves = []
     notes = []
     for number, version in enumerate(model.versions):
@@ -106,10 +114,10 @@ def _reading(chapter: Chapter, quantity: Quantity) -> Reading:
             notes.append(f"{curve.label}: {typeset(words)}.")
     return Reading(
         quantity=quantity,
-        title="P(class 1)" if is_positive else "Confidence",
-        slider="P(class 1)" if is_positive else "confidence",
-        says="Predicted" if is_positive else "Sure",
-        happens="Observed" if is_positive else "Right",
+        title=name[0].upper() + name[1:],
+        slider=name,
+        says=says,
+        happens=happens,
         figure=reliability_figure(curves, model.focus, ident),
         figure_ident=ident,
         tables=[
@@ -175,4 +183,5 @@ def gap_words(gap: float, quantity: Quantity) -> str:
     if quantity == "positive":
         high = "too high"
         low = "too low"
-    return f"{points(gap)} points {high if gap > 0.0 else low}"
+    direction = high if gap > 0.0 else low
+    return f"{points(gap)} points {direction}"
