@@ -161,12 +161,8 @@ def _options_of(suggestions: Suggestions) -> ReadingOptions | str:
         is_lone_margin = look == "log-odds" and not suggestions.labels
         if is_lone_margin or (not outcomes and _is_confidence(suggestions)):
             return "nothing says which answers are right"
-    if not suggestions.labels and suggestions.request.no_labels and suggestions.kind:
-        return _options_without_labels(suggestions)
-    if not suggestions.labels and suggestions.has_unrelated:
-        return "no column follows the scores as labels do"
     if not suggestions.labels:
-        return "none of these looks like labels"
+        return _options_without_labels(suggestions)
     if not suggestions.kind:
         return "the values do not tell the kind"
     score, label = suggestions.scores[0], suggestions.labels[0]
@@ -176,10 +172,14 @@ def _options_of(suggestions: Suggestions) -> ReadingOptions | str:
     return ReadingOptions(options, used, suggestions.n_rows(label))
 
 
-def _options_without_labels(suggestions: Suggestions) -> ReadingOptions:
-    """Options that read scores alone, where no labels are needed."""
+def _options_without_labels(suggestions: Suggestions) -> ReadingOptions | str:
+    """Options that read scores alone, or the reason why there are none."""
     score = suggestions.scores[0]
-    kind = str(suggestions.kind)
+    kind = suggestions.kind
+    if not suggestions.request.no_labels or not kind:
+        if suggestions.has_unrelated:
+            return "no column follows the scores as labels do"
+        return "none of these looks like labels"
     members = listed_columns(list(suggestions.columns), score)
     return ReadingOptions(
         [("--scores", score), ("--labels", "none"), ("--kind", kind)],

@@ -252,10 +252,7 @@ def _family_of_scores(
     for name in free:
         if arrays.columns[name.path].parts and _has_classes(arrays.load(name.path)):
             families.append(name)
-    by_calibrator = []
-    for name in arrays.names:
-        if arrays.columns[name.path].attributes.get("by_label") == BY_CALIBRATOR:
-            by_calibrator.append(name)
+    by_calibrator = _named_by_calibrator(arrays)
     if len(by_calibrator) > 1:  # which were those of the fit?
         return None
     candidates = [
@@ -275,6 +272,15 @@ def _family_of_scores(
         if core is not None:
             return core
     return None
+
+
+def _named_by_calibrator(arrays: Arrays) -> list[Name]:
+    """Arrays of the columns that are named by the classes of a calibrator."""
+    names = []
+    for name in arrays.names:
+        if arrays.columns[name.path].attributes.get("by_label") == BY_CALIBRATOR:
+            names.append(name)
+    return names
 
 
 def _proven_families(

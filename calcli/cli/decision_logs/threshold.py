@@ -1,6 +1,6 @@
 """``threshold`` of a log of decisions: of each question, and of whole records."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +190,30 @@ def _print(output: LogThresholdOutput, command: CommandContext) -> None:
     searched: dict[str, QuestionOutput | RecordOutput] = dict(shown)
     if output.record:
         searched[WHOLE_RECORD] = output.record
+    _print_tables(searched, shown)
+    say_more(len(output.questions), command)
+    for name, thresholds_of in searched.items():
+        if isinstance(thresholds_of.highest_accuracy, float):
+            command.say(
+                f"{name}: no threshold guarantees this accuracy; at most"
+                f" {thresholds_of.highest_accuracy:g} can be guaranteed"
+            )
+    for name, question in shown.items():
+        _say_of_cuts(name, question, command)
+        if question.ties is not None:
+            command.say(_about_ties(name, question.ties, question.n))
+    if output.record and output.record.left_out:
+        n = output.record.left_out
+        command.say(
+            f"{n} {noun(n, 'record')} without an answer to every question left out"
+        )
+
+
+def _print_tables(
+    searched: Mapping[str, QuestionOutput | RecordOutput],
+    shown: Mapping[str, QuestionOutput],
+) -> None:
+    """Print the tables of the thresholds and of the cuts that there are."""
     by_confidence = []
     for name, question in searched.items():
         if question.threshold is not UNSET:
@@ -204,27 +228,16 @@ def _print(output: LogThresholdOutput, command: CommandContext) -> None:
     if cuts:
         head = ["question", "accept", "where P", "coverage", "right", "at least"]
         print_table(head, cuts)
-    say_more(len(output.questions), command)
-    for name, thresholds_of in searched.items():
-        if isinstance(thresholds_of.highest_accuracy, float):
+
+
+def _say_of_cuts(name: str, question: QuestionOutput, command: CommandContext) -> None:
+    """Say which precisions no threshold guarantees."""
+    for option, cut in (question.cuts or {}).items():
+        if cut.threshold is None:
             command.say(
-                f"{name}: no threshold guarantees this accuracy; at most"
-                f" {thresholds_of.highest_accuracy:g} can be guaranteed"
+                f"{name}: no threshold guarantees this precision of {option} (too"
+                " few samples, or too many wrong among the surest)"
             )
-    for name, question in shown.items():
-        for option, cut in (question.cuts or {}).items():
-            if cut.threshold is None:
-                command.say(
-                    f"{name}: no threshold guarantees this precision of {option} (too"
-                    " few samples, or too many wrong among the surest)"
-                )
-        if question.ties is not None:
-            command.say(_about_ties(name, question.ties, question.n))
-    if output.record and output.record.left_out:
-        n = output.record.left_out
-        command.say(
-            f"{n} {noun(n, 'record')} without an answer to every question left out"
-        )
 
 
 def _confidence_row(name: str, question: QuestionOutput | RecordOutput) -> list[Cell]:
