@@ -21,7 +21,6 @@ from calcli.methods.compared.identity import Identity
 from calcli.methods.prior import LEAST, PriorShift
 from calcli.metrics.collect import predicted
 from calcli.numerics import FloatArray
-from calcli.records import JsonObject
 from calcli.registry import method
 from calcli.rows import Rows, ScoreKind
 from calcli.statistics.intervals import normal_quantile
@@ -75,34 +74,6 @@ class Adapted:
         is_outside = (self.target < low) | (self.target > high)
         classes = np.flatnonzero(is_outside & (distance >= SMALL))
         return list(map(int, classes[np.argsort(-distance[classes], kind="stable")]))
-
-    def to_dict(self) -> JsonObject:
-        """Content of ``calcli adapt --json``."""
-        k = len(self.source)
-        names: Sequence[str | None] = self.artifact.class_names or [None] * k
-        shift = self.shift
-        classes = []
-        for c in range(k):
-            interval = None
-            if shift is not None:
-                interval = [float(shift.low[c]), float(shift.high[c])]
-            classes.append(
-                {
-                    "index": c,
-                    "name": names[c],
-                    "source": float(self.source[c]),
-                    "target": float(self.target[c]),
-                    "ci": interval,
-                }
-            )
-        return {
-            "adapted": self.changed,
-            "method": self.artifact.method,
-            "n": self.n,
-            "no_shift_p_value": None if shift is None else shift.ratio_p,
-            "label_shift_p_value": None if shift is None else shift.distance_p,
-            "classes": classes,
-        }
 
 
 def adapt(

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from msgspec import UNSET
 
-from calcli.calibrator import Calibrator, Context
+from calcli.calibrator import Calibrator, Context, Status
 from calcli.decisions.partial_pooling import (
     N_FOLDS,
     LineQuestion,
@@ -27,7 +27,12 @@ from calcli.io.artifact import Artifact, FitRecord, Link
 from calcli.io.bundle import BundleRows
 from calcli.io.bundle_group import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE
 from calcli.io.locate import Layout
-from calcli.io.question_artifact import QuestionMap, QuestionsArtifact, map_of_artifact
+from calcli.io.question_artifact import (
+    METHOD,
+    QuestionMap,
+    QuestionsArtifact,
+    map_of_artifact,
+)
 from calcli.io.row_facts import facts_of
 from calcli.io.rows_seen import sketch
 from calcli.items import index_of_each, picked
@@ -35,6 +40,7 @@ from calcli.methods.platt import PlattScaling
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.collect import summarise
 from calcli.numerics import FloatArray, IntArray, joined_fields
+from calcli.output import Count, Number, Output
 from calcli.registry import method, parse_options
 from calcli.statistics.units import Units
 from calcli.zeros import Zeros
@@ -84,12 +90,53 @@ class QuestionFit:
     change: str
 
 
+class QuestionFitOutput(Output, kw_only=True):
+    """The fit of one question. nll_before, nll_after : out of fold."""
+
+    type: AnswerType
+    method: str
+    n: Count
+    nll_before: Number
+    nll_after: Number
+
+
+class LogFitOutput(Output, kw_only=True):
+    """The JSON of ``calcli fit`` of a log of decisions."""
+
+    calcli_fit: Literal[1]
+    artifact: str
+    method: str
+    status: Status
+    warnings: list[str]
+    n: Count
+    questions: dict[str, QuestionFitOutput]
+
+
 @dataclass(frozen=True)
 class FittedLog:
     """The calibrator of a log, and what it did."""
 
     artifact: QuestionsArtifact
     questions: Sequence[QuestionFit]
+
+    def output(self, target: str) -> LogFitOutput:
+        """The JSON of ``calcli fit``. target : file of the calibrator."""
+        record = self.artifact.fit
+        questions = {}
+        for question in self.questions:
+            entry = self.artifact.questions[question.name]
+            questions[question.name] = QuestionFitOutput.of(
+                question, method=entry.method
+            )
+        return LogFitOutput(
+            calcli_fit=1,
+            artifact=target,
+            method=METHOD,
+            status=record.status,
+            warnings=record.warnings,
+            n=record.n,
+            questions=questions,
+        )
 
 
 @dataclass(frozen=True)

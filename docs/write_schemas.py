@@ -7,8 +7,20 @@ from typing import Any
 
 import msgspec
 
+from calcli.cli.apply_output import ApplyOutput
+from calcli.cli.commands.adapt import AdaptOutput
+from calcli.cli.commands.export import TemperaturesOutput
+from calcli.cli.commands.fit import (
+    ConfidenceSummaryOutput,
+    FailedMethod,
+    FitAllOutput,
+    FitOutput,
+    FittedMethod,
+    SummaryOutput,
+)
 from calcli.cli.commands.methods import MethodsOutput
 from calcli.cli.commands.metrics import MetricsOutput
+from calcli.cli.commands.run import RunOutput
 from calcli.evaluation.compare_logs import LogComparisonOutput
 from calcli.evaluation.json_structs import EvaluationOutput
 from calcli.evaluation.leaderboard import ComparisonOutput
@@ -16,6 +28,9 @@ from calcli.evaluation.question_thresholds import LogThresholdOutput
 from calcli.evaluation.selective_threshold import ThresholdOutput
 from calcli.evaluation.watch_log import LogWatchOutput
 from calcli.evaluation.watch_state import WatchOutput
+from calcli.exporting.exporting import ExportOutput
+from calcli.fit_questions import LogFitOutput
+from calcli.importers.writing import ExtractOutput
 from calcli.io.artifact import _Envelope
 
 FOLDER = Path(__file__).resolve().parent / "schemas"
@@ -35,6 +50,8 @@ class Defined:
 
 
 STRUCTS: dict[str, Defined] = {
+    "adapt": Defined("calcli adapt --json", AdaptOutput),
+    "apply": Defined("calcli apply --json", ApplyOutput),
     "artifact": Defined("A calibrator artifact, as calcli fit writes it", _Envelope),
     "compare": Defined("calcli compare --json", ComparisonOutput),
     "compare_log": Defined(
@@ -44,8 +61,33 @@ STRUCTS: dict[str, Defined] = {
         "calcli evaluate --json; also calcli report --json, and to_dict() in Python",
         EvaluationOutput,
     ),
+    "export": Defined("calcli export --json", ExportOutput),
+    "export_temperatures": Defined(
+        "calcli export --to temperatures --json", TemperaturesOutput
+    ),
+    "extract": Defined("calcli extract --json", ExtractOutput),
+    "fit": Defined(
+        "calcli fit --json: one method",
+        FitOutput,
+        alternatives=(SummaryOutput, ConfidenceSummaryOutput),
+    ),
+    "fit_all": Defined(
+        "calcli fit --method all --json",
+        FitAllOutput,
+        alternatives=(
+            FittedMethod,
+            FailedMethod,
+            SummaryOutput,
+            ConfidenceSummaryOutput,
+        ),
+    ),
+    "fit_log": Defined("calcli fit --json of a log of decisions", LogFitOutput),
     "methods": Defined("calcli methods --json", MethodsOutput),
     "metrics": Defined("calcli metrics --json", MetricsOutput),
+    "run": Defined(
+        "calcli run --json; evaluation is what calcli evaluate --json prints",
+        RunOutput,
+    ),
     "threshold": Defined("calcli threshold --json", ThresholdOutput),
     "threshold_log": Defined(
         "calcli threshold --json of a log of decisions", LogThresholdOutput

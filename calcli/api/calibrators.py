@@ -346,7 +346,7 @@ def export(
     >>> export(fit(logits, [0, 1, 0, 1], kind="logits"), file)["labels_differ"]
     0
     """
-    from calcli.exporting.exporting import check, export_facts, target_of
+    from calcli.exporting.exporting import check, export_output, target_of
     from calcli.exporting.exporting import export as export_artifact
 
     (artifact,) = artifacts_of(calibrator)
@@ -357,4 +357,5 @@ def export(
     warn_all(exported.notes)
     check(exported.agreement, str(path))
     write_bytes(Path(path), exported.data, force=force)
-    return export_facts(str(path), target, artifact, exported, exported.agreement)
+    output = export_output(str(path), target, artifact, exported, exported.agreement)
+    return output.to_dict()

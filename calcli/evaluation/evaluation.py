@@ -6,7 +6,8 @@ from html import escape
 from itertools import chain
 from typing import Any
 
-from calcli.evaluation.json_output import evaluation_json
+from calcli.evaluation.json_output import evaluation_output
+from calcli.evaluation.json_structs import EvaluationOutput
 from calcli.evaluation.results import Ranks, Result
 from calcli.evaluation.scores import Score
 from calcli.number_words import noun
@@ -80,9 +81,13 @@ class Evaluation:
                 lines += [f"  {line}" for line in result.report.lines]
         return "\n".join(lines)
 
+    def output(self) -> EvaluationOutput:
+        """The JSON of ``calcli evaluate``."""
+        return evaluation_output(self.results, self.ranks, self.limits)
+
     def to_dict(self) -> JsonObject:
         """The JSON output, whose keys other programs read."""
-        return evaluation_json(self.results, self.ranks, self.limits)
+        return self.output().to_dict()
 
     def _repr_html_(self) -> str:
         """HTML tables for notebooks: per bundle the metrics of each version."""

@@ -54,17 +54,16 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-def evaluation_json(
+def evaluation_output(
     results: Iterable[Result], ranks: Ranks | None, limits: Iterable[Mapping[str, Any]]
-) -> JsonObject:
+) -> EvaluationOutput:
     """The JSON of a whole evaluation. limits : their outcomes."""
-    output = EvaluationOutput(
+    return EvaluationOutput(
         calcli_evaluation=1,
         results=[_result(result) for result in results],
         ranks=_where_known(_ranks, ranks),
         limits=[dict(limit) for limit in limits] or UNSET,
     )
-    return output.to_dict()
 
 
 def result_json(result: Result) -> JsonObject:

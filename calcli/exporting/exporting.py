@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Literal, cast
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from calcli.errors import CalcliError, DataError, UsageError, one_line, unknown_name
 from calcli.exporting.calibrator_graph import groups_of, trace
@@ -17,6 +18,7 @@ from calcli.exporting.target import Run, Written
 from calcli.exporting.torch_program import write_torch
 from calcli.exporting.verify import TOLERANCE, Agreement, compare, trying_rows
 from calcli.io.artifact import Artifact
+from calcli.output import Count, Output
 
 ENDINGS = {".onnx": "onnx", ".pt2": "torch", ".py": "python"}
 """Targets by file extension."""
@@ -27,6 +29,33 @@ WRITERS: Mapping[str, Callable[[Artifact, Graph, bool], Written]] = {
 }
 """How each target is written: of an artifact, its graph, and whether scores are float64."""
 TARGETS = tuple(WRITERS)
+Target = Literal["onnx", "torch", "python"]
+InputType = Literal["float32", "float64"]
+
+
+class ExportOutput(Output, kw_only=True):
+    """The JSON of ``calcli export``.
+
+    groups : of a calibrator by group, by the name of its column, in the order in which
+    the export counts them. scores : output of the classifier that is calibrated.
+    difference : the largest to ``calcli apply``.
+    """
+
+    calcli_export: Literal[1]
+    output: str
+    to: Target
+    method: str
+    input_kind: str
+    n_classes: Count
+    groups: dict[str, list[str]] | UnsetType = UNSET
+    input_type: InputType
+    opset: int | None
+    scores: str | None
+    rows: Count
+    difference: float
+    labels_differ: Count
+    on_jumps: Count
+    tolerance: float
 
 
 @dataclass(frozen=True)
@@ -41,7 +70,7 @@ class Export:
     data: bytes
     run: Run
     agreement: Agreement
-    input_type: str = "float32"
+    input_type: InputType = "float32"
     opset: int | None = None
     scores: str | None = None
     notes: tuple[str, ...] = ()
@@ -105,30 +134,31 @@ def export(
     )
 
 
-def export_facts(
+def export_output(
     output: str, target: str, artifact: Artifact, exported: Export, agreement: Agreement
-) -> dict[str, Any]:
-    """JSON object that ``calcli export --json`` prints."""
-    facts: dict[str, Any] = {
-        "calcli_export": 1,
-        "output": output,
-        "to": target,
-        "method": artifact.method,
-        "input_kind": artifact.input_kind,
-        "n_classes": artifact.n_classes,
-    }
-    groups = groups_of(artifact)
-    if groups:
-        facts["groups"] = {column: list(known) for column, known in groups.items()}
-    facts["input_type"] = exported.input_type
-    facts["opset"] = exported.opset
-    facts["scores"] = exported.scores
-    facts["rows"] = agreement.rows
-    facts["difference"] = agreement.difference
-    facts["labels_differ"] = agreement.labels
-    facts["on_jumps"] = agreement.on_jumps
-    facts["tolerance"] = TOLERANCE
-    return facts
+) -> ExportOutput:
+    """The JSON of ``calcli export``. output : path of the file."""
+    groups: dict[str, list[str]] | UnsetType = UNSET
+    groups_by_column = groups_of(artifact)
+    if groups_by_column:
+        groups = {column: list(known) for column, known in groups_by_column.items()}
+    return ExportOutput(
+        calcli_export=1,
+        output=output,
+        to=cast(Target, target),
+        method=artifact.method,
+        input_kind=artifact.input_kind,
+        n_classes=artifact.n_classes,
+        groups=groups,
+        input_type=exported.input_type,
+        opset=exported.opset,
+        scores=exported.scores,
+        rows=agreement.rows,
+        difference=agreement.difference,
+        labels_differ=agreement.labels,
+        on_jumps=agreement.on_jumps,
+        tolerance=TOLERANCE,
+    )
 
 
 def _behind(artifact: Artifact, path: str, output: str | None) -> Export:

@@ -1,9 +1,9 @@
 """Write the groups of a bundle in one pass; doubt labels that cannot be right."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from calcli.importers.remarks import remark
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle
 from calcli.metrics.label_agreement import REVERSED, REVERSED_OF_TWO, SAME_ORDER
 from calcli.numerics import AnyArray, IntArray
+from calcli.output import Count, Output
+from calcli.records import JsonObject
 from calcli.rounding import Digits, digits_of_values
 from calcli.zeros import Zeros
 
@@ -45,12 +47,21 @@ class Written:
 
     name: str
     kind: str
-    n: int
-    k: int
+    n: Count
+    k: Count
     dtype: str
     labelled: bool
-    transforms: int
+    transforms: Count
     absent_classes: int
+
+
+class ExtractOutput(Output, kw_only=True):
+    """The JSON of ``calcli extract``."""
+
+    calcli_extract: Literal[1]
+    output: str
+    bundles: list[Written]
+    notes: list[str]
 
 
 @dataclass
@@ -67,14 +78,12 @@ class ImportReport:
     arrays: dict[str, str] = field(default_factory=dict)
     likely_unit: str | None = None
 
-    def to_dict(self, output: str) -> dict[str, Any]:
-        """The document that ``calcli extract --json`` prints."""
-        return {
-            "calcli_extract": 1,
-            "output": output,
-            "bundles": [asdict(bundle) for bundle in self.bundles],
-            "notes": self.notes,
-        }
+    def to_dict(self, output: str) -> JsonObject:
+        """The JSON of ``calcli extract``. output : path of the file."""
+        extracted = ExtractOutput(
+            calcli_extract=1, output=output, bundles=self.bundles, notes=self.notes
+        )
+        return extracted.to_dict()
 
 
 def absent_classes(labels: IntArray | None, k: int) -> int:

@@ -176,6 +176,11 @@ OUTPUTS = {
     "apply": ["apply", "ts.json", "DIGITS", "-o", "out.h5", "--json"],
     "extract": ["extract", "DIGITS", "-o", "copy.h5", "--json"],
     "export": ["export", "ts.json", "--to", "python", "-o", "ts.py", "--json"],
+    "fit_log": ["fit", "LOG", "-o", "log.json", "--json"],
+    "export_temperatures": [
+        *("export", "log.json", "--to", "temperatures", "-o", "temperatures.json"),
+        "--json",
+    ],
     "threshold": ["threshold", "DIGITS", "--accuracy", "0.9", "--json"],
     "threshold_log": ["threshold", "LOG", "--accuracy", "0.7", "--record", "--json"],
     "watch": [

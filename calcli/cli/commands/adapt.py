@@ -23,13 +23,14 @@ calcli apply october.json october.h5 -o calibrated.h5
 was trained on rows drawn by class (undersampled, say), from the shares there and now.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Literal, cast
 
 import typer
+from msgspec import Meta
 
 from calcli.adapt import Adapted, adapt, known_shift
 from calcli.calibrator import Context
@@ -42,6 +43,7 @@ from calcli.io.atomic import check_output
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.io.question_artifact import load_for, split_question
+from calcli.output import Count, Ends, Output, Proportion
 from calcli.rows import SCORE_KINDS, ScoreKind
 from calcli.settings import command_words, common_fields
 
@@ -49,6 +51,35 @@ EPILOG = (
     "Exit code 4: the rows are too few, or not what other class frequencies would make"
     " of the source."
 )
+
+
+class ClassOutput(Output, kw_only=True):
+    """Frequency of a class."""
+
+    index: Count
+    name: str | None
+    source: Annotated[Proportion, Meta(description="Class frequency before.")]
+    target: Annotated[Proportion, Meta(description="Class frequency now.")]
+    ci: Annotated[
+        Ends | None,
+        Meta(description="Interval of the frequency now; null where it was given."),
+    ]
+
+
+class AdaptOutput(Output, kw_only=True):
+    """The JSON of ``calcli adapt``."""
+
+    calcli_adapt: Literal[1]
+    adapted: Annotated[
+        bool,
+        Meta(description="False where no change of the class frequencies was found."),
+    ]
+    method: str
+    n: Annotated[Count, Meta(description="Number of unlabelled samples.")]
+    no_shift_p_value: Proportion | None
+    label_shift_p_value: Proportion | None
+    classes: list[ClassOutput]
+    output: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,9 +177,40 @@ def run(args: AdaptArgs) -> int:
     command.clear()
     save(adapted.artifact, args.output, force=args.force)
     tell(adapted, args.prior is not None, command)
-    facts = {"calcli_adapt": 1, **adapted.to_dict(), "output": args.output}
-    command.written(args.output, facts)
+    shift = adapted.shift
+    output = AdaptOutput(
+        calcli_adapt=1,
+        adapted=adapted.changed,
+        method=adapted.artifact.method,
+        n=adapted.n,
+        no_shift_p_value=None if shift is None else shift.ratio_p,
+        label_shift_p_value=None if shift is None else shift.distance_p,
+        classes=_class_outputs(adapted),
+        output=args.output,
+    )
+    command.written(args.output, output.to_dict())
     return 0
+
+
+def _class_outputs(adapted: Adapted) -> list[ClassOutput]:
+    """Frequency of every class before and now."""
+    k = len(adapted.source)
+    names: Sequence[str | None] = adapted.artifact.class_names or [None] * k
+    shift = adapted.shift
+    classes = []
+    for c in range(k):
+        interval = None
+        if shift is not None:
+            interval = [float(shift.low[c]), float(shift.high[c])]
+        of_class = ClassOutput(
+            index=c,
+            name=names[c],
+            source=float(adapted.source[c]),
+            target=float(adapted.target[c]),
+            ci=interval,
+        )
+        classes.append(of_class)
+    return classes
 
 
 def _adapted(args: AdaptArgs, command: CommandContext) -> Adapted:

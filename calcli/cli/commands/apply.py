@@ -21,7 +21,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -29,6 +29,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from calcli.cli import options as o
+from calcli.cli.apply_output import AppliedBundle, ApplyOutput
 from calcli.cli.context import CommandContext
 from calcli.cli.decision_logs.apply import apply_log
 from calcli.cli.decision_logs.fit import is_whole_log
@@ -146,8 +147,8 @@ def apply_one(
     bundle: str,
     target: Path,
     least: float | None,
-) -> dict[str, object]:
-    """Write the calibrated rows of one bundle; returns facts for JSON.
+) -> AppliedBundle:
+    """Write the calibrated rows of one bundle.
 
     least : confidence from which rows are accepted, None for no such column.
     """
@@ -177,13 +178,13 @@ def apply_one(
             if count:
                 words = WORDS.get(event, event.replace("_", " "))
                 command.say(f"{rows.name}: {count} of {rows.n} rows: {words}")
-        return {
-            "bundle": rows.name,
-            "output": str(target),
-            "n": rows.n,
-            "ignored": rows.ignored,
-            "counts": dict(counts),
-        }
+        return AppliedBundle(
+            bundle=rows.name,
+            output=str(target),
+            n=rows.n,
+            ignored=rows.ignored,
+            counts=dict(counts),
+        )
 
 
 def _kind_to_write(as_: str, rows: BundleRows, form: str) -> ScoreKind:
@@ -336,7 +337,7 @@ def run(args: ApplyArgs) -> int:
         if len(args.expanded) == 1:
             question = split_where(args.expanded[0])[1]
         least = read_threshold(args.threshold, artifact, question)
-    done: list[dict[str, object]] = []
+    done: list[AppliedBundle] = []
     new_folder = not os.path.exists(args.output)
     targets = _targets(args)
     probe_all(args.expanded)
@@ -352,9 +353,9 @@ def run(args: ApplyArgs) -> int:
         with CommandContext(args) as command:
             shards = _shards(command, artifact, targets, least)
             calls = made(shards, command, args.output)
-            for target, facts in zip(targets, calls, strict=True):
+            for target, applied in zip(targets, calls, strict=True):
                 with command.trying(several=len(targets) > 1):
-                    done.append({**facts(), "output": str(target)})
+                    done.append(replace(applied(), output=str(target)))
                     if not args.json and args.output != "-":
                         print_path(target)
     finally:
@@ -362,7 +363,7 @@ def run(args: ApplyArgs) -> int:
             with suppress(OSError):  # somebody else may have put something there
                 Path(args.output).rmdir()
     if args.json:
-        print_json({"calcli_apply": 1, "results": done})
+        print_json(ApplyOutput(calcli_apply=1, results=done).to_dict())
     return command.code
 
 

@@ -19,7 +19,7 @@ calcli export logits.auto.json -o calibrator.pt2
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -31,7 +31,7 @@ from calcli.exporting.exporting import (
     Export,
     check,
     export,
-    export_facts,
+    export_output,
     target_of,
 )
 from calcli.exporting.verify import TOLERANCE, Agreement, compare, moved_by_zeros
@@ -41,9 +41,19 @@ from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
 from calcli.io.question_artifact import load, read_questions
 from calcli.number_words import count, noun
+from calcli.output import Output
 
 TEMPERATURES = "temperatures"
 """Target that is a list: the temperature of each question of a log of decisions."""
+
+
+class TemperaturesOutput(Output, kw_only=True):
+    """The JSON of ``calcli export --to temperatures``: a temperature per question."""
+
+    calcli_export: Literal[1]
+    output: str
+    to: Literal["temperatures"]
+    temperatures: dict[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,8 +200,13 @@ def export_temperatures(args: ExportArgs) -> int:
         )
     text = json.dumps(temperatures, ensure_ascii=False, indent=2) + "\n"
     write_bytes(Path(args.output), text, force=args.force)
-    facts = {"calcli_export": 1, "output": args.output, "to": args.to}
-    command.written(args.output, {**facts, "temperatures": temperatures})
+    output = TemperaturesOutput(
+        calcli_export=1,
+        output=args.output,
+        to="temperatures",
+        temperatures=temperatures,
+    )
+    command.written(args.output, output.to_dict())
     return 0
 
 
@@ -232,9 +247,8 @@ def run(args: ExportArgs) -> int:
         command.clear()
     check(agreement, args.output)
     write_bytes(Path(args.output), made.data, force=args.force)
-    command.written(
-        args.output, export_facts(args.output, str(args.to), artifact, made, agreement)
-    )
+    output = export_output(args.output, str(args.to), artifact, made, agreement)
+    command.written(args.output, output.to_dict())
     command.say(_export_sentence(args, artifact, made, agreement))
     return 0
 

@@ -24,11 +24,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import typer
+from msgspec import Meta
 
-from calcli.calibrator import Context, CrossFitting, Options
+from calcli.calibrator import Context, CrossFitting, Options, Status
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, artifact_target
 from calcli.cli.decision_logs.fit import fit_log_command, is_whole_log
@@ -50,6 +51,7 @@ from calcli.io.dataset import DataSet
 from calcli.io.locate import columns_joined, split_where
 from calcli.kernels.device import resolve
 from calcli.number_words import noun
+from calcli.output import Count, Number, Output, one_of
 from calcli.registry import (
     BY,
     DEFAULT_METHOD,
@@ -83,6 +85,62 @@ def _are_columns(by: Sequence[str]) -> bool:
             " columns of groups; name it alone"
         )
     return not without_column
+
+
+class SummaryOutput(Output, kw_only=True):
+    """Metrics of the calibration rows, in-sample."""
+
+    accuracy: Number
+    nll: Number
+    brier: Number
+    ece: Number
+
+
+class ConfidenceSummaryOutput(Output, kw_only=True):
+    """Metrics of confidences without classes: their losses are of being right."""
+
+    accuracy: Number
+    nll_top: Number
+    brier_top: Number
+    ece: Number
+
+
+class FitOutput(Output, kw_only=True):
+    """The JSON of ``calcli fit``: one method."""
+
+    calcli_fit: Literal[1]
+    artifact: str
+    method: str
+    status: Status
+    warnings: list[str]
+    n: Count
+    before: Annotated[Any, one_of(SummaryOutput, ConfidenceSummaryOutput)]
+    after: Annotated[Any, one_of(SummaryOutput, ConfidenceSummaryOutput)]
+    seconds: Annotated[
+        float, Meta(description="processor time of the fit in this process")
+    ]
+
+
+class FittedMethod(FitOutput, kw_only=True):
+    """One of all methods. cv_nll : NLL of held-out rows."""
+
+    cv_nll: Number
+
+
+class FailedMethod(Output, kw_only=True):
+    """One of all methods that could not be fitted."""
+
+    method: str
+    status: Literal["failed"]
+    reason: str
+    exit_code: int
+
+
+class FitAllOutput(Output, kw_only=True):
+    """The JSON of ``calcli fit --method all``."""
+
+    calcli_fit_all: Literal[1]
+    results: list[Annotated[Any, one_of(FittedMethod, FailedMethod)]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +308,7 @@ def fit_all(
 
     targets = _targets(args, rows, command)
     folds = folds_of(rows, context)
-    results: list[dict[str, Any]] = []  # as they are printed with --json
+    results: list[FittedMethod | FailedMethod] = []
     for i, (name, path) in enumerate(targets.items(), 1):
         command.step(f"{i}/{len(targets)} {name} …")
         begun = time.process_time()
@@ -263,18 +321,15 @@ def fit_all(
         except Exception as error:
             # One method's failure is no reason to lose the others.
             code = getattr(error, "exit_code", CalcliError.exit_code)
-            failure = {
-                "method": name,
-                "status": "failed",
-                "reason": str(error),
-                "exit_code": code,
-            }
+            failure = FailedMethod(
+                method=name, status="failed", reason=str(error), exit_code=code
+            )
             results.append(failure)
             command.fail(f"{name}: {error}", code)
             continue
         seconds = time.process_time() - begun
         results.append(
-            {**as_json(artifact, str(path)), "seconds": seconds, "cv_nll": cv_nll}
+            FittedMethod.of(fit_output(artifact, str(path), seconds), cv_nll=cv_nll)
         )
         command.clear()
         for warning in artifact.fit.warnings:
@@ -286,15 +341,15 @@ def fit_all(
     if not command.quiet:
         _say_ranking(results, rows, len(folds), command)
     if args.json:
-        print_json({"calcli_fit_all": 1, "results": results})
-    is_poor = any(facts["status"] not in ("ok", "failed") for facts in results)
+        print_json(FitAllOutput(calcli_fit_all=1, results=results).to_dict())
+    is_poor = any(entry.status not in ("ok", "failed") for entry in results)
     if args.strict and is_poor:
         return max(command.code, FitError.exit_code)
     return command.code
 
 
 def _say_ranking(
-    results: Sequence[Mapping[str, Any]],
+    results: Sequence[FittedMethod | FailedMethod],
     rows: DataSet,
     n_folds: int,
     command: CommandContext,
@@ -308,33 +363,37 @@ def _say_ranking(
     print_table(table.columns, table.rows, file=sys.stderr)
 
 
-def _held_out_nll(facts: Mapping[str, Any]) -> float:
+def _held_out_nll(entry: FittedMethod | FailedMethod) -> float:
     """NLL of held-out rows; infinity for a method without one, which comes last."""
-    nll = float(facts.get("cv_nll", math.inf))
-    return math.inf if math.isnan(nll) else nll
+    if isinstance(entry, FailedMethod) or entry.cv_nll is None:
+        return math.inf
+    return entry.cv_nll
 
 
-def _table_of_all(results: Sequence[Mapping[str, Any]], rows: DataSet) -> Table:
+def _table_of_all(
+    results: Sequence[FittedMethod | FailedMethod], rows: DataSet
+) -> Table:
     """A line per method, and one for the uncalibrated rows where they belong."""
-    before: dict[str, Any] = {}
-    for facts in results:
-        if "before" in facts:
-            before = facts["before"]
-            break
+    fitted = [entry for entry in results if isinstance(entry, FittedMethod)]
+    before: dict[str, Any] = fitted[0].before.to_dict() if fitted else {}
     names = tuple(before) or ("accuracy", "nll", "brier", "ece")
     lines: list[list[Cell]] = []
-    for facts in results:
+    for entry in results:
+        if isinstance(entry, FailedMethod):
+            no_numbers: list[Cell] = [None] * (2 + len(names))
+            lines.append([entry.method, entry.status, *no_numbers])
+            continue
         line = [
-            facts["method"],
-            facts["status"],
-            facts.get("seconds"),
-            facts.get("cv_nll"),
-            *in_sample(facts.get("after") or dict.fromkeys(names)),
+            entry.method,
+            entry.status,
+            entry.seconds,
+            entry.cv_nll,
+            *in_sample(entry.after.to_dict()),
         ]
         lines.append(line)
     if before:
         nll = before["nll" if rows.k > 1 else "nll_top"] or 0.0
-        place = sum(facts.get("cv_nll", math.inf) <= nll for facts in results)
+        place = sum(_held_out_nll(entry) <= nll for entry in results)
         lines.insert(place, ["identity", "", 0.0, nll, *before.values()])
     head = ["method", "status", "seconds", "held-out nll"]
     head += [f"in-sample {name}" for name in names]
@@ -362,19 +421,39 @@ def _targets(args: FitArgs, rows: DataSet, talk: Console) -> dict[str, Path]:
     return targets
 
 
-def as_json(artifact: Artifact, path: str) -> dict[str, object]:
-    """One fit as stable JSON keys."""
+def fit_output(artifact: Artifact, path: str, seconds: float) -> FitOutput:
+    """The JSON of one fit."""
     record = artifact.fit
-    return {
-        "calcli_fit": 1,
-        "artifact": path,
-        "method": artifact.method,
-        "status": record.status,
-        "warnings": record.warnings,
-        "n": record.n,
-        "before": record.before,
-        "after": record.after,
-    }
+    return FitOutput(
+        calcli_fit=1,
+        artifact=path,
+        method=artifact.method,
+        status=record.status,
+        warnings=record.warnings,
+        n=record.n,
+        before=_summary_of(record.before),
+        after=_summary_of(record.after),
+        seconds=seconds,
+    )
+
+
+def _summary_of(
+    values: Mapping[str, float | None],
+) -> SummaryOutput | ConfidenceSummaryOutput:
+    """Metrics of the calibration rows."""
+    if "nll_top" in values:
+        return ConfidenceSummaryOutput(
+            accuracy=values["accuracy"],
+            nll_top=values["nll_top"],
+            brier_top=values["brier_top"],
+            ece=values["ece"],
+        )
+    return SummaryOutput(
+        accuracy=values["accuracy"],
+        nll=values["nll"],
+        brier=values["brier"],
+        ece=values["ece"],
+    )
 
 
 # An in-sample ECE below this is a rounding error: that of isotonic and histogram maps
@@ -423,8 +502,8 @@ def run(args: FitArgs) -> int:
         fitted = fit_rows(args, rows, command)
         save(fitted.artifact, target, force=args.force)
         print_fit(fitted.artifact, command, full=args.full)
-    facts = {**as_json(fitted.artifact, target), "seconds": fitted.seconds}
-    command.written(target, facts)
+    output = fit_output(fitted.artifact, target, fitted.seconds)
+    command.written(target, output.to_dict())
     if args.strict and fitted.artifact.fit.status != "ok":
         command.say(f"--strict: status is {fitted.artifact.fit.status}")
         return FitError.exit_code

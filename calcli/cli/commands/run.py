@@ -22,9 +22,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import typer
+from msgspec import Meta
 
 from calcli.calibrator import CrossFitting
 from calcli.cli import options as o
@@ -43,6 +44,7 @@ from calcli.cli.render import print_json
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.evaluation.cross_fitting import cross_fitted, cross_fitting_folds
 from calcli.evaluation.evaluation import Evaluation
+from calcli.evaluation.json_structs import EvaluationOutput
 from calcli.evaluation.results import Result
 from calcli.evaluation.subjects import Plan, cross_fitted_candidate
 from calcli.evaluation.words import samples
@@ -58,6 +60,7 @@ from calcli.io.locate import split_where
 from calcli.io.question_artifact import dumps as dumps_questions
 from calcli.io.row_facts import facts_of
 from calcli.metrics.settings import MetricSettings
+from calcli.output import Output
 from calcli.registry import method
 from calcli.reporting.gather import ModelResults, metrics_of_page
 from calcli.reporting.page import page as report_page
@@ -71,6 +74,15 @@ MOST_LINES = 24
 
 MOST_WARNINGS = 3
 """Warnings of the fit that are printed without ``--full``, the first ones."""
+
+
+class RunOutput(Output, kw_only=True):
+    """The JSON of ``calcli run``."""
+
+    calcli_run: Literal[1]
+    calibrator: Annotated[str, Meta(description="The calibrator file.")]
+    report: Annotated[str, Meta(description="The HTML report.")]
+    evaluation: EvaluationOutput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -395,13 +407,13 @@ def _print(
 ) -> None:
     """Print headline, findings, tables and what to do next, or all of it as JSON."""
     if args.json:
-        facts = {
-            "calcli_run": 1,
-            "calibrator": str(outputs.calibrator),
-            "report": str(outputs.page),
-            "evaluation": evaluation.to_dict(),
-        }
-        print_json(facts)
+        output = RunOutput(
+            calcli_run=1,
+            calibrator=str(outputs.calibrator),
+            report=str(outputs.page),
+            evaluation=evaluation.output(),
+        )
+        print_json(output.to_dict())
     elif args.quiet:
         print_headlines(evaluation)
     else:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from calcli.cli.apply_output import AppliedBundle, ApplyOutput
 from calcli.cli.context import CommandContext
 from calcli.cli.render import print_json, print_path
 from calcli.decisions.calibrate import AnswerCalibrator
@@ -49,9 +50,11 @@ def apply_log(args: Any, artifact: QuestionsArtifact) -> int:
                     out.write(_line(record))
         command.clear()
         _say_left_out(calibrator, command)
-    facts = {"bundle": path.name, "output": output, "n": n_records, "ignored": 0}
     if args.json:
-        print_json({"calcli_apply": 1, "results": [{**facts, "counts": {}}]})
+        applied = AppliedBundle(
+            bundle=path.name, output=output, n=n_records, ignored=0, counts={}
+        )
+        print_json(ApplyOutput(calcli_apply=1, results=[applied]).to_dict())
     elif output != "-":
         print_path(Path(output))
     return 0

@@ -13,7 +13,6 @@ from calcli.importers.open_any_file import expand_log, is_log, logs_once
 from calcli.io.locate import Layout, split_where
 from calcli.io.question_artifact import METHOD, save
 from calcli.number_words import noun
-from calcli.records import JsonObject
 
 if TYPE_CHECKING:
     from calcli.fit_questions import FittedLog
@@ -88,7 +87,7 @@ def fit_log_command(args: Any) -> int:
         command.clear()
         save(fitted.artifact, target, force=args.force)
         tell_fitted(fitted, command)
-        command.written(target, as_json(fitted, target))
+        command.written(target, fitted.output(target).to_dict())
     return 0
 
 
@@ -120,27 +119,3 @@ def tell_fitted(fitted: "FittedLog", command: CommandContext) -> None:
         command.say(f"and {n_more} more {noun(n_more, 'question')}")
     for warning in fitted.artifact.fit.warnings:
         command.warn(warning)
-
-
-def as_json(fitted: "FittedLog", target: str) -> JsonObject:
-    """One fit as stable JSON keys."""
-    record = fitted.artifact.fit
-    questions = {}
-    for question in fitted.questions:
-        entry = fitted.artifact.questions[question.name]
-        questions[question.name] = {
-            "type": question.type,
-            "method": entry.method,
-            "n": question.n,
-            "nll_before": question.nll_before,
-            "nll_after": question.nll_after,
-        }
-    return {
-        "calcli_fit": 1,
-        "artifact": target,
-        "method": METHOD,
-        "status": record.status,
-        "warnings": record.warnings,
-        "n": record.n,
-        "questions": questions,
-    }
