@@ -18,6 +18,15 @@ from calcli.cli.commands.fit import (
     FittedMethod,
     SummaryOutput,
 )
+from calcli.cli.commands.inspect import (
+    ArtifactOutput,
+    BundlesOutput,
+    CalibratorOutput,
+    ConfidencesOutput,
+    InspectOutput,
+    QuestionsArtifactOutput,
+    ScoresOutput,
+)
 from calcli.cli.commands.methods import MethodsOutput
 from calcli.cli.commands.metrics import MetricsOutput
 from calcli.cli.commands.run import RunOutput
@@ -45,7 +54,7 @@ class Defined:
     """
 
     title: str
-    struct: type
+    struct: Any
     alternatives: tuple[type, ...] = ()
 
 
@@ -82,6 +91,18 @@ STRUCTS: dict[str, Defined] = {
         ),
     ),
     "fit_log": Defined("calcli fit --json of a log of decisions", LogFitOutput),
+    "inspect": Defined(
+        "calcli inspect --json: of a bundle file or of an artifact",
+        InspectOutput,
+        alternatives=(
+            BundlesOutput,
+            ScoresOutput,
+            ConfidencesOutput,
+            CalibratorOutput,
+            ArtifactOutput,
+            QuestionsArtifactOutput,
+        ),
+    ),
     "methods": Defined("calcli methods --json", MethodsOutput),
     "metrics": Defined("calcli metrics --json", MetricsOutput),
     "run": Defined(

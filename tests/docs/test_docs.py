@@ -207,12 +207,18 @@ OUTPUTS = {
     "methods": ["methods", "--json"],
     "metrics": ["metrics", "--json"],
     "fit_all": ["fit", "--method", "all", "small.h5", "-o", "all", "--json"],
+    "inspect": ["inspect", "DIGITS", "--json"],
+    "fit of confidences": ["fit", "confidences.h5", "-o", "top.json", "--json"],
+    "inspect of confidences": ["inspect", "confidences.h5", "--json"],
+    "inspect of a calibrator": ["inspect", "top.json", "--json"],
+    "inspect of a calibrator by question": ["inspect", "log.json", "--json"],
 }
+"""Words of a command by the name of its schema, and what else it is of."""
 
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory):
-    """The ``--json`` of every command, by the name of its schema."""
+    """The ``--json`` of every command, under the names of ``OUTPUTS``."""
     import h5py
 
     folder = tmp_path_factory.mktemp("json")
@@ -224,11 +230,11 @@ def outputs(tmp_path_factory):
             file["cal/logits"][:60, :2],
             file["cal/labels"][:60] % 2,
         )
+    with h5py.File(folder / "confidences.h5", "w") as confidences:
+        confidences["confidence"] = np.linspace(0.3, 0.99, 200)
+        confidences["correct"] = np.arange(200) % 4 > 0
     outputs = {}
-    for name, words in [
-        *OUTPUTS.items(),
-        ("inspect", ["inspect", str(digits), "--json"]),
-    ]:
+    for name, words in OUTPUTS.items():
         command = [
             sys.executable,
             "-m",
@@ -261,13 +267,16 @@ def test_real_outputs_obey_their_schemas(name, outputs):
     schema = json.loads((SCHEMAS / f"{name}.json").read_text("utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
-    validator.validate(outputs[name])
-    broken = {
-        key: value
-        for key, value in outputs[name].items()
-        if not key.startswith("calcli_")
-    }
-    assert not validator.is_valid(broken)
+    of_schema = [key for key in outputs if key.split()[0] == name]
+    assert of_schema, "a line in OUTPUTS"
+    for key in of_schema:
+        validator.validate(outputs[key])
+        broken = {
+            key: value
+            for key, value in outputs[key].items()
+            if not key.startswith("calcli_")
+        }
+        assert not validator.is_valid(broken)
 
 
 def test_every_style_of_diagram_and_the_report_obey_their_schemas(tmp_path):

@@ -16,11 +16,11 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-import msgspec
 import numpy as np
 import typer
+from msgspec import UNSET, Meta, UnsetType
 
 from calcli.block import PADDING, Block
 from calcli.cli import options as o
@@ -42,20 +42,153 @@ from calcli.importers.open_any_file import expand, importing_once, open_rows
 from calcli.importers.source_file import SourceFile
 from calcli.importers.sources import settle_sources
 from calcli.importers.table import unite
-from calcli.io.artifact import Artifact, load
+from calcli.io.artifact import Artifact, FitRecord, Link, load
 from calcli.io.artifact_params import encode_params
 from calcli.io.bundle import BundleRows
 from calcli.io.locate import split_where
 from calcli.io.question_artifact import QuestionsArtifact, read_questions
 from calcli.io.validate import doubts
 from calcli.items import are_all, has_any
-from calcli.records import cached_property
+from calcli.logits import ClassScoreKind
+from calcli.output import Count, Number, Output, Proportion, one_of
+from calcli.records import JsonObject, cached_property
 
 LONGEST_WORD = 200
 """Characters of a text without a blank that are printed in full.
 
 Longer ones are base64.
 """
+
+
+class ClassSizes(Output, kw_only=True):
+    """Rows of the classes."""
+
+    min: Count
+    median: float
+    max: Count
+
+
+class ColumnOutput(Output, kw_only=True):
+    """Units or groups of the rows. largest : rows of the largest one."""
+
+    name: str
+    n: Annotated[int, Meta(ge=1)]
+    largest: Annotated[int, Meta(ge=1)]
+
+
+Ordered = Annotated[bool, Meta(extra_json_schema={"const": True})]
+"""True, or left out."""
+
+
+class ScoresOutput(Output, kw_only=True):
+    """A bundle of scores.
+
+    min, max : of the scores. tied_rows : in which two classes are the most likely.
+    rows_per_class, absent_classes : where the rows have labels.
+    """
+
+    bundle: str
+    kind: ClassScoreKind
+    n: Count
+    n_classes: Count
+    dtype: str
+    ignored: Count
+    min: Number
+    max: Number
+    tied_rows: Count
+    labels: bool
+    weights: bool
+    class_names: list[str] | None
+    transforms: list[str]
+    data_sha256: str | None
+    calibrated_by: list[Link]
+    source: Any
+    corrupted_labels: str | None
+    warnings: list[str]
+    ordered: Ordered | UnsetType = UNSET
+    units: ColumnOutput | UnsetType = UNSET
+    groups: ColumnOutput | UnsetType = UNSET
+    rows_per_class: ClassSizes | UnsetType = UNSET
+    absent_classes: list[int] | UnsetType = UNSET
+
+
+class ConfidencesOutput(Output, kw_only=True):
+    """A bundle of confidences. correct : is it known which answers are right?"""
+
+    bundle: str
+    kind: Literal["confidence"]
+    n: Count
+    n_classes: None
+    dtype: str
+    ignored: Count
+    min: Number
+    max: Number
+    weights: bool
+    data_sha256: str | None
+    calibrated_by: list[Link]
+    source: Any
+    corrupted_labels: str | None
+    warnings: list[str]
+    ordered: Ordered | UnsetType = UNSET
+    units: ColumnOutput | UnsetType = UNSET
+    groups: ColumnOutput | UnsetType = UNSET
+    correct: bool
+    mean_confidence: Proportion
+    accuracy: Proportion | UnsetType = UNSET
+
+
+class BundlesOutput(Output, kw_only=True):
+    """The JSON of ``calcli inspect`` of a file of scores."""
+
+    calcli_inspect: Literal[1]
+    file: str
+    notes: list[str] | UnsetType = UNSET
+    bundles: list[Annotated[Any, one_of(ScoresOutput, ConfidencesOutput)]]
+
+
+class ArtifactOutput(Output, kw_only=True):
+    """A calibrator; long parameters are described. n_classes : null of confidences."""
+
+    method: str
+    options: JsonObject
+    params: JsonObject
+    n_classes: Count | None
+    input_kind: str
+    class_names: list[str] | None
+    calcli_version: str
+    fit: FitRecord
+
+
+class QuestionMapOutput(Output, kw_only=True):
+    """The calibrator of a question. confidence : formula of the log's own field."""
+
+    type: str
+    method: str
+    params: JsonObject
+    n_classes: Count | None
+    confidence: str | None
+    n: Count
+
+
+class QuestionsArtifactOutput(Output, kw_only=True):
+    """A calibrator of a log of decisions."""
+
+    method: str
+    questions: dict[str, QuestionMapOutput]
+    calcli_version: str
+    sha256: str
+    fit: FitRecord
+
+
+class CalibratorOutput(Output, kw_only=True):
+    """The JSON of ``calcli inspect`` of a calibrator."""
+
+    calcli_inspect: Literal[1]
+    file: str
+    artifact: Annotated[Any, one_of(ArtifactOutput, QuestionsArtifactOutput)]
+
+
+InspectOutput = Annotated[Any, one_of(BundlesOutput, CalibratorOutput)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +224,7 @@ class InspectArgs(o.Reading):
 def run(args: InspectArgs) -> int:
     """Describe the file, as text or as JSON."""
     try:
-        content = _artifact(args.file) if args.artifact else _bundles(args)
+        output = _calibrator(args.file) if args.artifact else _bundles(args)
     except CalcliError as problem:
         if args.artifact or "; it has " not in str(problem):
             raise
@@ -101,6 +234,7 @@ def run(args: InspectArgs) -> int:
         if commands:
             commands.append(("calcli", "inspect", commands[-1][-1]))
         raise problem.advising(*commands) from None
+    content = output.to_dict()
     if args.json:
         print_json(content)
         return 0
@@ -111,33 +245,32 @@ def run(args: InspectArgs) -> int:
     return 0
 
 
-def _artifact(file: str) -> dict[str, Any]:
+def _calibrator(file: str) -> CalibratorOutput:
     by_question = read_questions(file)
     if by_question is not None:
-        return {
-            "calcli_inspect": 1,
-            "file": file,
-            "artifact": _facts_by_question(by_question),
-        }
+        return CalibratorOutput(
+            calcli_inspect=1, file=file, artifact=_by_question(by_question)
+        )
     with ExitStack() as stack:  # keeps standard input, whose beginning was read before
         settled = settle_sources([Path(file)], stack)
         try:
             artifact = load(str(settled.files[0]))
         except DataError as problem:
             raise DataError(settled.translated(str(problem))) from None
-    facts: dict[str, Any] = {
-        "method": artifact.method,
-        "options": artifact.options,
-        "params": _shown_params(artifact),
-        "n_classes": None,
-        "input_kind": artifact.input_kind,
-        "class_names": artifact.class_names,
-        "calcli_version": artifact.calcli_version,
-        "fit": msgspec.to_builtins(artifact.fit),
-    }
+    n_classes = None
     if artifact.input_kind != "confidence":
-        facts["n_classes"] = artifact.n_classes
-    return {"calcli_inspect": 1, "file": file, "artifact": facts}
+        n_classes = artifact.n_classes
+    output = ArtifactOutput(
+        method=artifact.method,
+        options=artifact.options,
+        params=_shown_params(artifact),
+        n_classes=n_classes,
+        input_kind=artifact.input_kind,
+        class_names=artifact.class_names,
+        calcli_version=artifact.calcli_version,
+        fit=artifact.fit,
+    )
+    return CalibratorOutput(calcli_inspect=1, file=file, artifact=output)
 
 
 def _shown_params(artifact: Artifact) -> dict[str, Any]:
@@ -151,28 +284,28 @@ def _shown_params(artifact: Artifact) -> dict[str, Any]:
     return params
 
 
-def _facts_by_question(artifact: QuestionsArtifact) -> dict[str, Any]:
+def _by_question(artifact: QuestionsArtifact) -> QuestionsArtifactOutput:
     """What a calibrator by question holds: a line for each question."""
     questions = {}
     for name, entry in artifact.questions.items():
-        questions[name] = {
-            "type": entry.type,
-            "method": entry.method,
-            "params": entry.params,
-            "n_classes": entry.n_classes,
-            "confidence": entry.confidence,
-            "n": entry.fit.n,
-        }
-    return {
-        "method": artifact.method,
-        "questions": questions,
-        "calcli_version": artifact.calcli_version,
-        "sha256": artifact.answers.sha256,
-        "fit": msgspec.to_builtins(artifact.fit),
-    }
+        questions[name] = QuestionMapOutput(
+            type=entry.type,
+            method=entry.method,
+            params=entry.params,
+            n_classes=entry.n_classes,
+            confidence=entry.confidence,
+            n=entry.fit.n,
+        )
+    return QuestionsArtifactOutput(
+        method=artifact.method,
+        questions=questions,
+        calcli_version=artifact.calcli_version,
+        sha256=artifact.answers.sha256,
+        fit=artifact.fit,
+    )
 
 
-def _bundles(args: InspectArgs) -> dict[str, Any]:
+def _bundles(args: InspectArgs) -> BundlesOutput:
     path, group = split_where(args.file)
     name = args.file
     if group is None and args.scores is None:
@@ -184,12 +317,10 @@ def _bundles(args: InspectArgs) -> dict[str, Any]:
             with open_rows(
                 bundle, tell=notes.append, need_labels=False, **args.opening
             ) as rows:
-                bundles.append(_facts(rows))
-    content: dict[str, Any] = {"calcli_inspect": 1, "file": args.file}
-    if notes:
-        content["notes"] = notes
-    content["bundles"] = bundles
-    return content
+                bundles.append(_bundle(rows))
+    return BundlesOutput(
+        calcli_inspect=1, file=args.file, notes=notes or UNSET, bundles=bundles
+    )
 
 
 def _list_arrays(path: Path) -> None:
@@ -234,7 +365,7 @@ class _Extremes:
             self.sure_rows += int((scores.max(axis=1) >= 1).sum())
 
 
-def _facts(rows: BundleRows) -> dict[str, Any]:
+def _bundle(rows: BundleRows) -> ScoresOutput | ConfidencesOutput:
     """What a bundle holds, and what is odd; walks over all of its rows."""
     extremes = _Extremes()
     for block in rows.blocks():
@@ -243,93 +374,105 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
         for _ in rows.blocks([transform]):
             pass  # a complete pass checks every row
     if rows.kind == "confidence":
-        return _facts_of_confidences(rows, extremes)
-    return _facts_of_scores(rows, extremes)
+        return _confidences(rows, extremes)
+    return _scores(rows, extremes)
 
 
-def _facts_of_scores(rows: BundleRows, extremes: _Extremes) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "bundle": rows.name,
-        "kind": rows.kind,
-        "n": rows.n,
-        "n_classes": rows.k,
-        "dtype": str(rows.dtype),
-        "ignored": rows.ignored,
-        "min": extremes.low,
-        "max": extremes.high,
-        "tied_rows": extremes.tied_rows,
-        "labels": rows.has_labels,
-        "weights": rows.given_weights is not None,
-        "class_names": rows.class_names,
-        "transforms": list(rows.transforms),
-        "data_sha256": rows.data_sha256,
-        **_facts_of_origin(rows),
-    }
+def _scores(rows: BundleRows, extremes: _Extremes) -> ScoresOutput:
+    rows_per_class: ClassSizes | UnsetType = UNSET
+    absent_classes: list[int] | UnsetType = UNSET
     if rows.has_labels:
         counts = np.bincount(rows.labels(), minlength=rows.k)
-        facts["rows_per_class"] = {
-            "min": int(counts.min()),
-            "median": float(np.median(counts)),
-            "max": int(counts.max()),
-        }
-        facts["absent_classes"] = np.flatnonzero(counts == 0).tolist()
-    facts["warnings"] += doubts(rows)
+        rows_per_class = ClassSizes(
+            min=int(counts.min()),
+            median=float(np.median(counts)),
+            max=int(counts.max()),
+        )
+        absent_classes = np.flatnonzero(counts == 0).tolist()
+    warnings = _warnings_of_weights(rows)
+    warnings += doubts(rows)
     if extremes.sure_rows:
-        facts["warnings"].append(
+        warnings.append(
             f"{extremes.sure_rows} rows give their class probability 1: rounding has"
             " removed information"
         )
-    return facts
+    assert rows.kind != "confidence"
+    return ScoresOutput(
+        bundle=rows.name,
+        kind=rows.kind,
+        n=rows.n,
+        n_classes=rows.k,
+        dtype=str(rows.dtype),
+        ignored=rows.ignored,
+        min=extremes.low,
+        max=extremes.high,
+        tied_rows=extremes.tied_rows,
+        labels=rows.has_labels,
+        weights=rows.given_weights is not None,
+        class_names=rows.class_names,
+        transforms=list(rows.transforms),
+        data_sha256=rows.data_sha256,
+        calibrated_by=list(rows.upstream),
+        source=rows.source,
+        corrupted_labels=rows.corrupted_labels,
+        warnings=warnings,
+        ordered=rows.ordered or UNSET,
+        units=_column(rows, "unit"),
+        groups=_column(rows, "group"),
+        rows_per_class=rows_per_class,
+        absent_classes=absent_classes,
+    )
 
 
-def _facts_of_confidences(rows: BundleRows, extremes: _Extremes) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "bundle": rows.name,
-        "kind": rows.kind,
-        "n": rows.n,
-        "n_classes": None,
-        "dtype": str(rows.dtype),
-        "ignored": rows.ignored,
-        "min": extremes.low,
-        "max": extremes.high,
-        "weights": rows.given_weights is not None,
-        "data_sha256": rows.data_sha256,
-        **_facts_of_origin(rows),
-        "correct": rows.has_labels,
-        "mean_confidence": float(rows.array().mean(dtype=np.float64)),
-    }
+def _confidences(rows: BundleRows, extremes: _Extremes) -> ConfidencesOutput:
+    accuracy: float | UnsetType = UNSET
     if rows.has_labels:
-        facts["accuracy"] = float(rows.labels().mean())
+        accuracy = float(rows.labels().mean())
+    warnings = _warnings_of_weights(rows)
     if extremes.sure_rows:
-        facts["warnings"].append(
+        warnings.append(
             f"{extremes.sure_rows} confidences are 1, which have no log-odds:"
             " venn-abers takes them"
         )
-    return facts
+    return ConfidencesOutput(
+        bundle=rows.name,
+        kind="confidence",
+        n=rows.n,
+        n_classes=None,
+        dtype=str(rows.dtype),
+        ignored=rows.ignored,
+        min=extremes.low,
+        max=extremes.high,
+        weights=rows.given_weights is not None,
+        data_sha256=rows.data_sha256,
+        calibrated_by=list(rows.upstream),
+        source=rows.source,
+        corrupted_labels=rows.corrupted_labels,
+        warnings=warnings,
+        ordered=rows.ordered or UNSET,
+        units=_column(rows, "unit"),
+        groups=_column(rows, "group"),
+        correct=rows.has_labels,
+        mean_confidence=float(rows.array().mean(dtype=np.float64)),
+        accuracy=accuracy,
+    )
 
 
-def _facts_of_origin(rows: BundleRows) -> dict[str, Any]:
-    """Where the rows come from, and their units and groups; no warnings yet."""
-    facts: dict[str, Any] = {
-        "calibrated_by": [msgspec.to_builtins(link) for link in rows.upstream],
-        "source": rows.source,
-        "corrupted_labels": rows.corrupted_labels,
-        "warnings": [],
-    }
+def _warnings_of_weights(rows: BundleRows) -> list[str]:
     if rows.has_zero_weights_only:
-        facts["warnings"].append("all weights are 0: no row counts")
-    if rows.ordered:
-        facts["ordered"] = True
-    for role in ("unit", "group"):
-        values = rows.column(role)
-        if values is not None:
-            sizes = np.unique(values, return_counts=True)[1]
-            facts[f"{role}s"] = {
-                "name": rows.own_name(role),
-                "n": len(sizes),
-                "largest": int(sizes.max()),
-            }
-    return facts
+        return ["all weights are 0: no row counts"]
+    return []
+
+
+def _column(rows: BundleRows, role: str) -> ColumnOutput | UnsetType:
+    """Units or groups of the rows, if they have any."""
+    values = rows.column(role)
+    if values is None:
+        return UNSET
+    sizes = np.unique(values, return_counts=True)[1]
+    return ColumnOutput(
+        name=rows.own_name(role), n=len(sizes), largest=int(sizes.max())
+    )
 
 
 def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
