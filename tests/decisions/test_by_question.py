@@ -3,6 +3,7 @@
 import gzip
 import json
 import runpy
+import shlex
 import subprocess
 import sys
 import time
@@ -525,3 +526,29 @@ def test_the_package_still_loads_a_plain_calibrator(run, fitted):
     run("fit", "d.h5:team", "-m", "ts", "-o", "ts.json")
     assert calcli.load("ts.json").method == "ts"
     assert calcli.load(f"{fitted}:team").method == "ts"
+
+
+@pytest.mark.parametrize("ending", ["py", "pt2", "onnx"])
+def test_an_export_of_all_questions_gets_a_command_for_each(run, fitted, ending):
+    """Only names were said, which a shell cuts at their blanks."""
+    if ending != "py":
+        pytest.importorskip({"pt2": "torch", "onnx": "onnx"}[ending])
+    whole = json.loads(fitted.read_text("utf-8"))
+    questions = whole["params"]["questions"]
+    first = next(iter(questions))
+    questions["a b/c"] = questions.pop(first)
+    fitted.write_text(json.dumps(whole), "utf-8")
+    refused = run("export", fitted, "-o", f"e.{ending}")
+    assert refused.code == 3
+    assert f"a calibrator for each of {len(questions)} questions" in refused.err
+    commands = refused.err.partition("to try: ")[2].split(" && ")
+    assert len(commands) == len(questions)
+    for command in commands:
+        assert run(*shlex.split(command)[1:]).code == 0
+    assert Path(f"e.a-b-c.{ending}").exists()
+
+
+def test_temperatures_of_no_file_are_refused_as_such(run):
+    refused = run("export", "none.json", "--to", "temperatures", "-o", "t.json")
+    assert refused.code == 3
+    assert "none.json: cannot be read: no such file" in refused.err

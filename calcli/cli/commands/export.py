@@ -17,6 +17,8 @@ calcli export logits.auto.json -o calibrator.pt2
 """
 
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -39,7 +41,7 @@ from calcli.importers.open_any_file import expand
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
-from calcli.io.question_artifact import load, read_questions
+from calcli.io.question_artifact import MOST_LISTED, load, read_questions
 from calcli.number_words import count, noun
 from calcli.output import Output
 
@@ -181,6 +183,7 @@ def export_temperatures(args: ExportArgs) -> int:
     check_output(Path(args.output), force=args.force)
     by_question = read_questions(args.artifact)
     if by_question is None:
+        load(args.artifact)  # refuses what is no calibrator
         raise DataError(
             f"{args.artifact}: --to temperatures is for calibrators by question,"
             " which calcli fit LOG writes"
@@ -210,6 +213,29 @@ def export_temperatures(args: ExportArgs) -> int:
     return 0
 
 
+def _of_one_question(args: ExportArgs, questions: Sequence[str]) -> DataError:
+    """The error for all questions at once, with the command for each of the first."""
+    output = Path(args.output)
+    n = len(questions)
+    commands = []
+    taken: set[str] = set()
+    for number, question in enumerate(questions[:MOST_LISTED]):
+        word = re.sub(r"[^\w-]+", "-", question).strip("-")
+        if not word or word in taken:
+            word = f"{word}{number}"
+        taken.add(word)
+        target = output.with_name(f"{output.stem}.{word}{output.suffix}")
+        command = ["calcli", "export", f"{args.artifact}:{question}"]
+        command += ["--to", str(args.to), "-o", str(target)]
+        commands.append([*command, *(["--force"] if args.force else [])])
+    first = f"; of the first {MOST_LISTED}" if n > MOST_LISTED else ""
+    problem = DataError(
+        f"{args.artifact}: holds a calibrator for each of {n} {noun(n, 'question')}; an"
+        f" export holds one{first}"
+    )
+    return problem.advising(*commands)
+
+
 def run(args: ExportArgs) -> int:
     """Trace, write, load again and compare; the file is kept only if it agrees."""
     if args.to == TEMPERATURES:
@@ -217,6 +243,9 @@ def run(args: ExportArgs) -> int:
     command = CommandContext(args)
     bundles = expand(args.check, args.where, args.ignored) if args.check else []
     check_output(Path(args.output), force=args.force)
+    by_question = read_questions(args.artifact)
+    if by_question is not None:
+        raise _of_one_question(args, list(by_question.questions))
     artifact = load(args.artifact)
     made = export(artifact, str(args.to), args.onto, args.at, name=args.artifact)
     for note in made.notes:
