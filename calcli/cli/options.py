@@ -24,7 +24,7 @@ from calcli.io.locate import (
     note_bundles,
 )
 from calcli.metrics.settings import MetricSettings
-from calcli.records import cached_property
+from calcli.records import JsonObject, cached_property
 from calcli.registry import method_names, split_list
 from calcli.rows import SCORE_KINDS
 from calcli.settings import common_fields
@@ -519,14 +519,13 @@ class TableOptions:
         name: str,
         tables: Sequence[Table],
         lines: list[dict[str, Any]],
-        whole: Any = None,
+        whole: JsonObject | None = None,
     ) -> None:
         """Print the tables; for jsonl ``lines``, each marked calcli_<name>; for json
-        all of them together. whole : the object printed for json, if it is more than
-        the lines under ``name``.
+        ``whole``.
         """
         if self.wanted == "json":
-            print_json({f"calcli_{name}": 1, name: lines} if whole is None else whole)
+            print_json(whole)
         elif self.wanted == "jsonl":
             for line in lines:
                 print_json({f"calcli_{name}": 1, **line})
