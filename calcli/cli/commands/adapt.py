@@ -84,10 +84,7 @@ class AdaptOutput(Output, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptArgs(o.Reading, o.OutputOptions):
-    output: Annotated[
-        str,
-        o.output("OUT.json", "Calibrator to write, - for stdout."),
-    ]
+    output: Annotated[str, o.output("OUT.json", "Calibrator to write, - for stdout.")]
     artifact: Annotated[
         str | None,
         typer.Argument(

@@ -113,8 +113,7 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     seed: o.Seed = 0
     level: o.Level = board.CompareSettings.level
     output: Annotated[
-        Path | None,
-        o.output("FILE.json", "Keep results, and go on from them."),
+        Path | None, o.output("FILE.json", "Keep results, and go on from them.")
     ] = None
     diagram: Annotated[
         Path | None,

@@ -68,8 +68,7 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         o.bundles("FILE.h5 or FILE.h5:GROUP; group test when none is named."),
     ] = None
     calibrator: Annotated[
-        list[str] | None,
-        o.calibrators("Artifact to show too (repeatable)."),
+        list[str] | None, o.calibrators("Artifact to show too (repeatable).")
     ] = None
     output: Annotated[
         Path | None,

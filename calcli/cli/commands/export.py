@@ -61,10 +61,7 @@ class TemperaturesOutput(Output, kw_only=True):
 @dataclass(frozen=True, kw_only=True)
 class ExportArgs(o.Reading, o.OutputOptions):
     artifact: o.ArtifactPath
-    output: Annotated[
-        str,
-        o.output("OUT", "File to write."),
-    ]
+    output: Annotated[str, o.output("OUT", "File to write.")]
     to: Annotated[
         str | None,
         typer.Option(

@@ -61,10 +61,7 @@ EPILOG = (
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractArgs(ExtractOptions, o.WorkerOptions, o.OutputOptions):
-    output: Annotated[
-        str,
-        o.output("OUT.h5", "HDF5 file to write."),
-    ]
+    output: Annotated[str, o.output("OUT.h5", "HDF5 file to write.")]
     sources: Annotated[
         list[Path] | None,
         typer.Argument(

@@ -149,8 +149,7 @@ class FitArgs(o.MethodOptions, o.ReadingSeveral, o.WorkerOptions, o.OutputOption
     by_default: ClassVar[bool] = False
 
     method: Annotated[
-        str,
-        o.method("Method, a composition such as ts+hb, or all.", DEFAULTS),
+        str, o.method("Method, a composition such as ts+hb, or all.", DEFAULTS)
     ] = ""
     bundles: Annotated[
         list[str] | None,

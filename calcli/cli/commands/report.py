@@ -51,10 +51,7 @@ UNSAID = ("-o", "-q", "--json", "--force", "--workers", "--cluster")
 
 @dataclass(frozen=True, kw_only=True)
 class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
-    output: Annotated[
-        Path,
-        o.output("FILE.html", "The page to write."),
-    ]
+    output: Annotated[Path, o.output("FILE.html", "The page to write.")]
     bundles: Annotated[
         list[str] | None,
         o.bundles(
@@ -80,12 +77,10 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         str | None, typer.Option("--title", metavar="TEXT", help="Name of the page.")
     ] = None
     max_: Annotated[
-        list[str] | None,
-        o.metric_limit("--max", "Limit, as for evaluate."),
+        list[str] | None, o.metric_limit("--max", "Limit, as for evaluate.")
     ] = None
     min_: Annotated[
-        list[str] | None,
-        o.metric_limit("--min", "Limit, as for evaluate."),
+        list[str] | None, o.metric_limit("--min", "Limit, as for evaluate.")
     ] = None
     bins: o.Bins = MetricSettings.bins
     level: o.Level = MetricSettings.level

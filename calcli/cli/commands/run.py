@@ -103,8 +103,7 @@ class RunArgs(o.MethodOptions, o.Reading, o.OutputOptions):
         ),
     ] = None
     method: Annotated[
-        str,
-        o.method("Method, or a composition such as ts+hb.", fit.DEFAULTS),
+        str, o.method("Method, or a composition such as ts+hb.", fit.DEFAULTS)
     ] = ""
     full: Annotated[
         bool,

@@ -86,8 +86,7 @@ class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         ),
     ] = False
     output: Annotated[
-        str | None,
-        o.output("OUT.json", "File for apply --threshold."),
+        str | None, o.output("OUT.json", "File for apply --threshold.")
     ] = None
     again: o.Again = False
     force: o.Force = False
