@@ -20,16 +20,29 @@ from calcli.exporting.verify import TOLERANCE, Agreement, compare, trying_rows
 from calcli.io.artifact import Artifact
 from calcli.output import Count, Output
 
-ENDINGS = {".onnx": "onnx", ".pt2": "torch", ".py": "python"}
-"""Targets by file extension."""
-WRITERS: Mapping[str, Callable[[Artifact, Graph, bool], Written]] = {
-    "onnx": write_onnx,
-    "torch": write_torch,
-    "python": write_python,
+
+@dataclass(frozen=True)
+class Target:
+    """A target of an export.
+
+    ending : of its files. write : takes an artifact, its graph, and whether scores are
+    float64.
+    """
+
+    ending: str
+    write: Callable[[Artifact, Graph, bool], Written]
+
+
+TARGETS: Mapping[str, Target] = {
+    "onnx": Target(".onnx", write_onnx),
+    "torch": Target(".pt2", write_torch),
+    "python": Target(".py", write_python),
 }
-"""How each target is written: of an artifact, its graph, and whether scores are float64."""
-TARGETS = tuple(WRITERS)
-Target = Literal["onnx", "torch", "python"]
+"""All targets by name."""
+
+TargetName = Literal["onnx", "torch", "python"]
+"""The names of all targets, for the schema of the JSON."""
+
 InputType = Literal["float32", "float64"]
 
 
@@ -43,7 +56,7 @@ class ExportOutput(Output, kw_only=True):
 
     calcli_export: Literal[1]
     output: str
-    to: Target
+    to: TargetName
     method: str
     input_kind: str
     n_classes: Count
@@ -80,13 +93,16 @@ def target_of(output: str, to: str | None) -> str:
     """Target of a file: as requested, or by its extension. Raises UsageError."""
     if to is not None and to not in TARGETS:
         raise unknown_name("target of --to", to, TARGETS)
-    target = to or ENDINGS.get(PurePath(output).suffix.lower())
-    if target is None:
+    if to:
+        return to
+    by_ending = {target.ending: name for name, target in TARGETS.items()}
+    name = by_ending.get(PurePath(output).suffix.lower())
+    if name is None:
         raise UsageError(
             f"-o {output}: says no target; name one with --to, or end in"
-            f" {', '.join(ENDINGS)}"
+            f" {', '.join(by_ending)}"
         )
-    return target
+    return name
 
 
 def export(
@@ -122,7 +138,7 @@ def export(
         return _behind(artifact, onto, at)
     graph = trace(artifact)
     wide = wide or graph.jumps or target == "python"
-    written = WRITERS[target](artifact, graph, wide)
+    written = TARGETS[target].write(artifact, graph, wide)
     data = written.data
     run = written.run
     return Export(
@@ -145,7 +161,7 @@ def export_output(
     return ExportOutput(
         calcli_export=1,
         output=output,
-        to=cast(Target, target),
+        to=cast(TargetName, target),
         method=artifact.method,
         input_kind=artifact.input_kind,
         n_classes=artifact.n_classes,

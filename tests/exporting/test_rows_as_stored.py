@@ -8,15 +8,12 @@ import pytest
 from synthetic import truth
 
 import calcli
-from calcli.exporting.exporting import export
+from calcli.exporting.exporting import TARGETS, export
 from calcli.exporting.verify import compare
 from calcli.io.artifact import load
 from calcli.numerics import softmax
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
-TARGETS = ["python", "onnx", "torch"]
-ENDING = {"python": "py", "onnx": "onnx", "torch": "pt2"}
 
 
 def need(target):
@@ -47,7 +44,7 @@ def test_steps_fall_where_apply_puts_them(run, method, kind, target):
     need(target)
     p = uniform("u.h5", kind)
     assert run("fit", "-m", method, "u.h5", "-o", "a.json").code == 0
-    out = f"a.{ENDING[target]}"
+    out = f"a{TARGETS[target].ending}"
     done = run("export", "a.json", "-o", out, "--check", "u.h5", "--json")
     facts = json.loads(done.out)
     assert facts["input_type"] == "float64" and facts["labels_differ"] == 0
@@ -73,7 +70,7 @@ def test_float32_is_left_where_it_would_tell_rows_apart_no_more(run, target):
     with h5py.File("f.h5", "w") as file:
         file["logits"], file["labels"] = truth(200, 2)
     assert run("fit", "-m", "ts", "f.h5", "-o", "a.json").code == 0
-    out = ["-o", f"a.{ENDING[target]}", "--force", "--json"]
+    out = ["-o", f"a{TARGETS[target].ending}", "--force", "--json"]
     plain = run("export", "a.json", *out, "--check", "f.h5")
     assert json.loads(plain.out)["input_type"] == "float32"
     done = run("export", "a.json", *out, "--check", "n.h5")
@@ -121,7 +118,7 @@ def test_rows_may_be_rounded_otherwise_than_those_of_the_fit(
     rounded_bundle("f.h5", fitted, 1)
     p = rounded_bundle("c.h5", checked, 2)
     assert run("fit", "-m", method, "f.h5", "-o", "a.json").code == 0
-    out = f"a.{ENDING[target]}"
+    out = f"a{TARGETS[target].ending}"
     done = run("export", "a.json", "-o", out, "--check", "c.h5", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["rows"] >= 600 + 289
