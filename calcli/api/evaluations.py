@@ -41,6 +41,9 @@ from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.settings import MetricSettings, norm_of
 from calcli.metrics.warnings import label_warnings
 
+OF_ROWS = ("weights", "units", "class_names", "groups", "again")
+"""Arguments of ``evaluate`` that say something of the rows; all others are settings."""
+
 
 def evaluate(
     scores: Scores,
@@ -79,15 +82,18 @@ def evaluate(
         metrics = [metrics]
     names = None if metrics is None else [metric(name).name for name in metrics]
     plan = _plan(names, settings)
-    about = {
-        "weights": weights,
-        "units": units,
-        "class_names": class_names,
-        "groups": groups,
-        "again": again,
-    }
     artifacts = artifacts_of(calibrators)
-    with _opened(scores, labels, kind, artifacts, **about) as trial:
+    with _opened(
+        scores,
+        labels,
+        kind,
+        artifacts,
+        weights=weights,
+        units=units,
+        class_names=class_names,
+        groups=groups,
+        again=again,
+    ) as trial:
         subject = trial.subject
         if not plan.report:
             subject = replace(subject, group=None)
@@ -133,13 +139,13 @@ def report(
     if target.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{target}: expected a name that ends in .html")
     check_free(target, force)
-    about = {}
-    for name in ("weights", "units", "class_names", "groups", "again"):
+    of_rows = {}
+    for name in OF_ROWS:
         if name in how:
-            about[name] = how.pop(name)
+            of_rows[name] = how.pop(name)
     plan = replace(_plan(None, how), metrics=metrics_of_page())
     files = [(f"{artifact.method}.json", artifact) for artifact in artifacts]
-    with _opened(scores, labels, kind, artifacts, **about) as trial:
+    with _opened(scores, labels, kind, artifacts, **of_rows) as trial:
         model, assessed = gather(trial.subject, trial.candidates, plan)
         results = trial.finished(assessed, plan)
         model = with_results(model, results, files, trial.rows)
@@ -153,13 +159,15 @@ def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
 
     Raises UsageError for unknown settings.
     """
-    how = checked(MetricSettings, settings)
-    norm_of("max" if math.isinf(how.norm) else str(how.norm))
-    if how.compat is not None and how.compat not in PROGRAMS:
-        raise unknown_name("program", how.compat, PROGRAMS)
+    checked_settings = checked(MetricSettings, settings)
+    norm = checked_settings.norm
+    norm_of("max" if math.isinf(norm) else str(norm))  # refuses others
+    program = checked_settings.compat
+    if program is not None and program not in PROGRAMS:
+        raise unknown_name("program", program, PROGRAMS)
     return Plan(
-        tuple(names or report_metrics(label=how.label)),
-        how,
+        tuple(names or report_metrics(label=checked_settings.label)),
+        checked_settings,
         report=names is None,
         about=settings.get("label"),
     )
@@ -195,13 +203,13 @@ def _opened(
     kind: str | None,
     artifacts: Sequence[Artifact],
     groups: Any = None,
-    **about: Any,
+    **of_rows: Any,
 ) -> Iterator[_Trial]:
     """Open rows to evaluate the calibrators on."""
     check_index(scores=scores, labels=labels, groups=groups)
     if groups is not None:
         groups = as_names(groups, "groups", "group")  # a generator gives them once
-    with open_held_out(scores, labels, kind, artifacts, groups, **about) as (
+    with open_held_out(scores, labels, kind, artifacts, groups, **of_rows) as (
         rows,
         notes,
     ):
@@ -222,7 +230,7 @@ def _opened(
 
 
 def _candidates(artifacts: Sequence[Artifact], rows: DataSet) -> list[Candidate]:
-    """The uncalibrated scores, then every calibrator; those of one method numbered."""
+    """The uncalibrated scores, then every calibrator; several of a method numbered."""
     candidates = [scores_as_given(rows)]
     methods = [artifact.method for artifact in artifacts]
     for number, artifact in enumerate(artifacts, start=1):
