@@ -9,7 +9,7 @@ import numpy as np
 
 from calcli.block import Block
 from calcli.calibrator import Calibrator, Fit, Prediction
-from calcli.memory import available_memory
+from calcli.free_memory import available_memory
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.rows import ArrayRows, AtOnce, Result, Rows, Walk
 from calcli.statistics.units import Units

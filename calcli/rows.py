@@ -18,10 +18,10 @@ import numpy as np
 
 from calcli.block import Block, Codes, digits_of, rows_of_column, score_keys
 from calcli.errors import DataError
+from calcli.free_memory import check_memory
 from calcli.logits import SCORE_KINDS as SCORE_KINDS
 from calcli.logits import ScoreKind as ScoreKind
 from calcli.logits import to_logits
-from calcli.memory import check_memory
 from calcli.numerics import (
     AnyArray,
     FloatArray,

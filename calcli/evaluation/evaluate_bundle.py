@@ -34,9 +34,9 @@ from calcli.evaluation.results import Judgement, Result, UnitFacts
 from calcli.evaluation.scores import Score, measured
 from calcli.evaluation.subjects import Candidate, Plan, Subject
 from calcli.evaluation.verdict import judge
+from calcli.free_memory import check_memory
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import title_of
-from calcli.memory import check_memory
 from calcli.metrics.catalog import (
     gathering,
 )

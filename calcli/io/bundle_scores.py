@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 
 from calcli.errors import DataError, InvalidRows, SaysHow, UsageError
+from calcli.free_memory import available_memory
 from calcli.io import validate
 from calcli.io.bundle_group import BundleGroup
 from calcli.io.dataset import CACHE_BYTES
@@ -14,7 +15,6 @@ from calcli.io.hdf5 import names_in, read
 from calcli.io.locate import NoBundles, kinds_in
 from calcli.io.option_columns import dtype_with_padding, scores_in_memory
 from calcli.io.tall_chunks import UnpackedScores, is_tall
-from calcli.memory import available_memory
 from calcli.numerics import AnyArray, IntArray, bfloat16_to_float32, is_bfloat16
 from calcli.records import cached_property
 from calcli.rows import SCORE_KINDS, ScoreKind

@@ -12,7 +12,7 @@ from calcli.block import Block
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
 from calcli.errors import DataError
 from calcli.folds import content_folds, content_order
-from calcli.memory import check_memory
+from calcli.free_memory import check_memory
 from calcli.methods._monotone import (
     check_map,
     ended,

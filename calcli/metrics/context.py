@@ -11,7 +11,7 @@ import numpy as np
 
 from calcli.binning import BinStats, bin_index, mass_edges, width_edges
 from calcli.errors import UsageError
-from calcli.memory import check_memory
+from calcli.free_memory import check_memory
 from calcli.metrics.other_programs import CONVENTIONS, Convention
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.settings import Label, MetricSettings

@@ -20,7 +20,7 @@ import numpy as np
 from calcli.binning import BinStats
 from calcli.calibrator import Progress
 from calcli.errors import UsageError
-from calcli.memory import check_memory
+from calcli.free_memory import check_memory
 from calcli.metrics import losses, row_means
 from calcli.metrics.catalog import gathering, metric
 from calcli.metrics.collect import Calibrators, reduced

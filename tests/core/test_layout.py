@@ -42,7 +42,7 @@ LAYERS = [
     ["logits"],
     ["zeros", "names"],
     ["rounding"],
-    ["memory", "numerics", "parallel"],
+    ["free_memory", "numerics", "parallel"],
     ["optional_packages"],
     ["output"],
     ["errors", "items", "number_words", "records", "role_words", "settings"],

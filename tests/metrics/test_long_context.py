@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from calcli import memory
+from calcli import free_memory
 from calcli.binning import mass_edges
 from calcli.errors import FitError
 from calcli.evaluation import evaluate_bundle as module
@@ -314,7 +314,7 @@ def test_edges_between_ranks_are_those_of_the_mass_bins(bins):
 
 def test_orders_that_memory_would_not_hold_are_refused(monkeypatch):
     """30000 rows in order take 240000 bytes, a calibrator's as many again."""
-    monkeypatch.setattr(memory, "available_memory", lambda: 300_000)
+    monkeypatch.setattr(free_memory, "available_memory", lambda: 300_000)
     assess(Subject(rows()), candidates(1), Plan(["ks"], report=False))
     with pytest.raises(
         FitError, match=r"orders of 30000 rows need .* that need no order"

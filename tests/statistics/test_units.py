@@ -810,7 +810,7 @@ def test_extract_deals_out_whole_units(bundle):
 
 
 def test_units_that_memory_would_not_hold_are_refused_in_advance(monkeypatch):
-    monkeypatch.setattr("calcli.memory.available_memory", lambda: 2**20)
+    monkeypatch.setattr("calcli.free_memory.available_memory", lambda: 2**20)
     z, y = np.zeros((5000, 3)), np.arange(5000) % 3  # of 210 + 130 bytes each
     with pytest.raises(
         FitError,

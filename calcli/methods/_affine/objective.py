@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.block import Block
-from calcli.memory import check_memory
+from calcli.free_memory import check_memory
 from calcli.numerics import FloatArray, IntArray, in_column, row_max, row_weights
 from calcli.parallel import Result, in_order
 from calcli.records import cached_property

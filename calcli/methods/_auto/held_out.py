@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calcli.folds import content_order, sampled_folds
-from calcli.memory import available_memory
+from calcli.free_memory import available_memory
 from calcli.numerics import IntArray
 from calcli.rows import ArrayRows, Rows, ScoreKind
 
