@@ -341,7 +341,9 @@ def _assigned(
     column = reading.columns.get("prediction")
     if column is None or "calibrated_by" not in attributes_of(reading):
         return {}
-    predictions = contradictions.logged_predictions(column, n, names)
+    predictions = contradictions.logged_predictions(
+        column, n, names, numbers_are_places=True
+    )
     if predictions is None or not ((predictions >= 0) & (predictions < k)).all():
         return {}
     return {"prediction": predictions}

@@ -268,11 +268,16 @@ def _predictions(
 
 
 def logged_predictions(
-    column: Column, n: int, names: Sequence[str] | None
+    column: Column,
+    n: int,
+    names: Sequence[str] | None,
+    *,
+    numbers_are_places: bool = False,
 ) -> IntArray | None:
     """Logged classes (n,), from names or whole numbers; None for other arrays.
 
-    Whole numbers are names where all of them are, else indices.
+    Whole numbers are names where all of them are, else indices. numbers_are_places :
+    they are indices, whatever the classes are called, as in what ``apply`` writes.
     """
     values = _values(column, n)
     if values is None:
@@ -283,6 +288,8 @@ def logged_predictions(
         values = values.astype(np.int64)
     elif values.dtype.kind not in "OUS":
         return None
+    if numbers_are_places and values.dtype.kind == "i":
+        return values
     named = class_of_each_row(values.tolist(), names or ())
     if (named >= 0).all():
         return named
