@@ -357,7 +357,19 @@ def test_every_schema_is_written_from_structs():
 def test_a_schema_is_that_of_the_structs_of_today(name):
     written = json.loads((SCHEMAS / f"{name}.json").read_text("utf-8"))
     schema = documentation("write_schemas").schema_of(name)
-    assert written == json.loads(json.dumps(schema)), "python docs/write_schemas.py"
+    assert in_one_order(written) == in_one_order(schema), "python docs/write_schemas.py"
+
+
+def in_one_order(schema):
+    """Sort alternatives, which versions of msgspec list in different orders."""
+    if isinstance(schema, dict):
+        ordered = {key: in_one_order(part) for key, part in schema.items()}
+        if "anyOf" in ordered:
+            ordered["anyOf"].sort(key=json.dumps)
+        return ordered
+    if isinstance(schema, list | tuple):
+        return [in_one_order(part) for part in schema]
+    return schema
 
 
 @pytest.mark.skipif(
