@@ -66,7 +66,8 @@ def count_votes(columns: Columns, request: ImportRequest, where: str) -> Joined:
             roles["ids"] = roles.pop("unit")
     if len(lists) != len(rows):
         raise DataError(
-            f"{first_column.where}: has {len(lists)} rows of answers for {len(rows)} golds"
+            f"{first_column.where}: has {len(lists)} rows of answers for {len(rows)}"
+            " golds"
         )
     votes = list(map(_most_frequent, lists))
     confidences = []
