@@ -187,17 +187,18 @@ def _named(
         are_known = names_inside(distinct, columns) is not None
         is_contradicted = opposite_words(columns) is not None
         return columns if are_known or is_contradicted else None, values
-    if _are_numbers(columns) or duplicates(columns):
+    if duplicates(columns):
         return None, values
     in_order = _in_order_of_labels(columns, values)
     if in_order is not None:
+        label = 1 if len(columns) == 2 else 0
         raise DataError(
-            f"scores: have the columns {some_of(columns)} in this order,"
-            f" so that label 1 would be {columns[1]!r};"
-            f" reorder them: scores[{in_order}], or pass"
-            f" class_names={list(columns)} to take them as they are"
+            f"scores: have the columns {some_of(columns)} in this order, so that label"
+            f" {label} would be {columns[label]!r}; reorder them: scores[{in_order}], or"
+            f" pass class_names={list(columns)} to take them as they are"
         )
-    return None if _are_numbered(columns) else columns, values
+    has_numbers = _are_numbers(columns) or _are_numbered(columns)
+    return None if has_numbers else columns, values
 
 
 def _in_order_of_labels(columns: Sequence[str], values: AnyArray) -> list[str] | None:

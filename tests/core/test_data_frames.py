@@ -244,6 +244,8 @@ def test_two_columns_in_the_order_yes_no_are_refused_beside_numbers():
 def test_numbered_columns_in_another_order_are_refused_beside_numbers():
     """Label 0 was read as "p2"."""
     p, y = drawn()
+    with pytest.raises(DataError, match="label 0 would be '3'"):
+        calcli.evaluate(DataFrame(p[:, [2, 0, 1]], [3, 1, 2]), y)
     with pytest.raises(DataError, match=r"scores\[\['p0', 'p1', 'p2'\]\]"):
         calcli.evaluate(DataFrame(p[:, [2, 0, 1]], ["p2", "p0", "p1"]), y)
 
