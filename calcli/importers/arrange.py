@@ -3,10 +3,11 @@
 1. rows that are objects become columns (``records``), and so do cells that are objects
    in print (``printed_objects``);
 2. rows with different numbers of scores become a table for each number (``choices``);
-3. one-hot columns named after the classes become a column of labels (``one_hot``);
-4. columns that belong together become one array (``families``);
-5. in columns of names NA is a name (``with_names_like_blanks``);
-6. scores that are padded where a row has fewer options say so (``padded_options``).
+3. a table with a row for every class gets one for every sample (``long_tables``);
+4. one-hot columns named after the classes become a column of labels (``one_hot``);
+5. columns that belong together become one array (``families``);
+6. in columns of names NA is a name (``with_names_like_blanks``);
+7. scores that are padded where a row has fewer options say so (``padded_options``).
 
 A new layout of files that no reader should know is a step here.
 """
@@ -19,6 +20,7 @@ from calcli.importers.choices import by_number_of_choices
 from calcli.importers.families import with_families, with_words_of_classes
 from calcli.importers.headerless import headerless
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.long_tables import with_a_row_per_sample
 from calcli.importers.names import ROLES_OF_NAMES, role_of
 from calcli.importers.one_hot import with_labels_of_one_hot
 from calcli.importers.padded_options import with_proven_options
@@ -57,6 +59,7 @@ def _with_arrays(table: Table, request: ImportRequest) -> Table:
         return headerless(table, request)
     table = with_printed_objects(table, request)
     table = by_number_of_choices(table, request)
+    table = with_a_row_per_sample(table, request)
     table = with_labels_of_one_hot(table, request)
     table = with_families(table, request)
     return _with_declared_names(table, request)

@@ -133,11 +133,11 @@ def _are_of_positions(scores: Parts, columns: Columns) -> bool:
 
 def _with_rows(table: Table, rows: IntArray) -> Table:
     """The table with some of its rows."""
-    columns = {name: _taken(column, rows) for name, column in table.columns.items()}
+    columns = {name: taken(column, rows) for name, column in table.columns.items()}
     return replace(table, columns=columns, n_rows=len(rows))
 
 
-def _taken(column: Column, rows: IntArray) -> Column:
+def taken(column: Column, rows: IntArray) -> Column:
     """Some rows of a column, empty cells included."""
 
     def get() -> Any:

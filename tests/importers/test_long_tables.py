@@ -1,0 +1,107 @@
+"""Tables with a row for every sample and class, as ``melt`` and ``pivot_longer`` write them.
+
+Labels are drawn from the probabilities; accuracy and NLL are those of the arrays that
+were written.
+"""
+
+import json
+
+import numpy as np
+import pytest
+from drawn_tables import N, assert_read, drawn, table
+
+NAMES = ("cat", "cow", "fox")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def long(p, y, names=NAMES, order="classes"):
+    """Columns of a long table, whose rows are sorted by class, by sample, or not."""
+    n, k = p.shape
+    sample = np.tile(np.arange(n), k)
+    number = np.repeat(np.arange(k), n)
+    rows = np.arange(n * k)
+    if order == "samples":
+        rows = np.lexsort((number, sample))
+    elif order == "none":
+        rows = np.random.default_rng(1).permutation(n * k)
+    sample, number = sample[rows], number[rows]
+    return {
+        "image": [f"{i}.png" for i in sample],
+        "truth": [names[y[i]] for i in sample],
+        "class": [names[c] for c in number],
+        "value": p[sample, number],
+    }
+
+
+@pytest.mark.parametrize("order", ["classes", "samples", "none"])
+@pytest.mark.parametrize("names", [NAMES, (0, 1, 2), (1, 2, 3), (10, 20, 30)])
+def test_it_is_read_as_a_row_per_sample(run, order, names):
+    p, y = drawn(3)
+    said = assert_read(run, table("long.csv", long(p, y, names, order)), p, y)
+    assert "the 900 rows of value are 300 samples of 3 classes, by 'image'" in said
+
+
+@pytest.mark.parametrize("order", ["classes", "samples"])
+def test_without_ids_by_the_order_of_the_rows(run, order):
+    """``stack`` of R writes all samples of a class, then those of the next."""
+    p, y = drawn(3)
+    columns = long(p, y, order=order)
+    del columns["image"]
+    assert_read(run, table("long.csv", columns), p, y)
+
+
+def test_two_classes_and_logarithms(run):
+    p, y = drawn(2)
+    columns = long(p, y, ("no", "yes"), "samples")
+    columns["value"] = np.log(columns["value"])
+    columns["row"] = range(2 * N)
+    assert_read(run, table("long.csv", columns), p, y)
+
+
+@pytest.mark.parametrize("marks", [(0, 1), ("False", "True")])
+def test_a_column_may_mark_the_label(run, marks):
+    p, y = drawn(3)
+    columns = long(p, y, order="none")
+    truth = zip(columns.pop("truth"), columns["class"], strict=True)
+    columns["is_true"] = [marks[int(label == name)] for label, name in truth]
+    best = [NAMES[p[int(image[:-4])].argmax()] for image in columns["image"]]
+    guess = zip(best, columns["class"], strict=True)
+    columns["is_pred"] = [marks[int(label == name)] for label, name in guess]
+    said = assert_read(run, table("long.csv", columns), p, y)
+    assert "'is_true' marks the label of every sample" in said
+
+
+def test_in_json_lines(run):
+    p, y = drawn(3)
+    columns = long(p, y, order="none")
+    with open("long.jsonl", "w") as file:
+        for row in zip(*columns.values(), strict=True):
+            file.write(json.dumps(dict(zip(columns, row, strict=True))) + "\n")
+    assert_read(run, "long.jsonl", p, y)
+
+
+def test_scores_of_several_models_are_no_classes(run):
+    """Every sample has each model once, but these do not sum to 1."""
+    p, y = drawn(2)
+    rng = np.random.default_rng(2)
+    columns = {
+        "id": np.tile(np.arange(N), 3),
+        "model": np.repeat(["mlp", "resnet", "vit"], N),
+        "prob": np.clip(np.tile(p[:, 1], 3) + 0.1 * rng.random(3 * N), 0, 1),
+        "label": np.tile(y, 3),
+    }
+    done = run("evaluate", table("models.csv", columns), "--json")
+    assert done.code in (2, 3) or json.loads(done.out)["results"][0]["n_classes"] == 2
+    assert "samples of 3 classes" not in done.err
+
+
+def test_a_sample_without_one_of_its_classes_is_not_guessed(run):
+    p, y = drawn(3)
+    columns = {name: values[1:] for name, values in long(p, y).items()}
+    done = run("evaluate", table("long.csv", columns))
+    assert done.code in (2, 3)
+    assert "samples of 3 classes" not in done.err
