@@ -1,6 +1,7 @@
 """Columns of tables of pyarrow, which Parquet, Feather and large CSV files become."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -28,6 +29,9 @@ from calcli.numerics import AnyArray, BoolArray
 TEXT = ("string", "large_string", "string_view")
 LISTS = ("list", "large_list", "fixed_size_list")
 FLOATS = ("float", "double", "halffloat")
+
+_OF_OBJECTS = re.compile(r"\w+<[^<>]*: struct<")
+"""Beginning of the type of lists of objects: ``list<element: struct<…>>``."""
 
 
 def table_of_arrow(path: Path, format: str, table: Any) -> Table:
@@ -134,7 +138,7 @@ def _cells_of(column: Any) -> Cells:
             return "lists"
         return "number" if mostly_numbers(first) else "text"
     if kind.startswith(LISTS):
-        return "lists"
+        return "objects" if _OF_OBJECTS.match(kind) else "lists"
     if kind.startswith(("int", "uint", *FLOATS, "decimal")):
         return "number"
     return "text" if kind.startswith("dictionary") else "other"

@@ -1,5 +1,6 @@
 """Recognise the format of a file by its content, its name as a hint; and read it."""
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -161,6 +162,14 @@ KNOWN_BEGINNINGS: dict[tuple[bytes, ...], str] = {
 }
 """First bytes of known but unsupported files, and advice for them."""
 
+MARKUP = re.compile(
+    r"(?i)\s*<(\?xml|!--|(table|div|style|html|head|body|p)\b[^>,;\t]*>)"
+)
+"""Beginning of HTML and XML, which no name of a column is (``<s>``, ``<5``)."""
+
+DRAWN_LINE = re.compile(r"(?=.*---)[-+|:=\s]+")
+"""A line of a table in Markdown, or as psql, MySQL and tabulate draw it."""
+
 MODEL_MEMBERS = ("archive_format", "serialized_exported_program.json")
 """Members of exported programs; TorchScript archives contain code."""
 
@@ -196,8 +205,25 @@ def _refuse_known(file: SourceFile) -> None:
     for beginnings, about in KNOWN_BEGINNINGS.items():
         if file.head.startswith(beginnings):
             raise DataError(f"{path}: {about}", no_command=NO_READER)
+    drawn = _drawn(file) if file.is_text else ""
+    if drawn:
+        raise DataError(f"{path}: is {drawn}; {AS_CSV}", no_command=NO_READER)
     if any(name.startswith("xl/") for name in members):
         raise DataError(f"{path}: is an Excel workbook; {AS_CSV}", no_command=NO_READER)
+
+
+def _drawn(file: SourceFile) -> str:
+    """What a text for people or browsers is; "" for any other text."""
+    lines = list(filter(str.strip, file.first_lines))[:2]
+    if not lines:
+        return ""
+    if MARKUP.match(lines[0]):
+        return "XML" if "<?xml" in lines[0] else "a table of HTML"
+    if "|" in lines[0] and DRAWN_LINE.fullmatch(lines[-1]):
+        return "a table of Markdown, or one that was printed"
+    if lines[0].startswith("+-") and DRAWN_LINE.fullmatch(lines[0]):
+        return "a table that was printed"
+    return ""
 
 
 def to_utf_8(

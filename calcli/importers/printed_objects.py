@@ -1,11 +1,13 @@
 """Cells of a table that are objects in print, as of JSON or Python's ``str``.
 
 ``{"class": "cat", "probability": {"cat": 0.9, …}}`` in a column of a CSV file, and two
-columns of printed lists, one of classes and one of their scores.
+columns of printed lists, one of classes and one of their scores. Lists of objects,
+``[{"label": "cat", "score": 0.9}, …]``, in print or as Parquet has them.
 """
 
 import ast
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +17,9 @@ from calcli.importers.records import NUMBER_LISTS, WORD_LISTS, with_columns
 from calcli.importers.table import Column, Table
 from calcli.io.cells import is_blank
 from calcli.items import without
+
+_OBJECT = re.compile(r"\s*(\[\s*)?\{")
+"""Beginning of an object, or of a list of objects."""
 
 
 def with_printed_objects(table: Table, request: ImportRequest) -> Table:
@@ -36,10 +41,11 @@ def with_printed_objects(table: Table, request: ImportRequest) -> Table:
 
 
 def _objects(table: Table) -> list[str]:
-    """Columns whose first cell begins as an object does."""
+    """Columns whose first cell is an object, or a list of them."""
     names = []
     for name, column in table.columns.items():
-        if column.cells == "text" and _first_cell(column).startswith("{"):
+        is_printed = column.cells == "text" and _OBJECT.match(_first_cell(column))
+        if is_printed or column.cells == "objects":
             names.append(name)
     return names
 
@@ -67,11 +73,11 @@ def _first_cell(column: Column) -> str:
 def _parsed(column: Column) -> list[Any] | None:
     """Objects or lists in print, None for empty cells; None if a cell is anything else."""
     cells: list[Any] = []
-    for text in column.written_cells():
-        if text is None or is_blank(str(text)):
+    for written in column.written_cells():
+        if written is None or is_blank(str(written)):
             cells.append(None)
             continue
-        cell = _object_of(str(text))
+        cell = written if isinstance(written, list) else _object_of(str(written))
         if cell is None:
             return None
         cells.append(cell)

@@ -25,7 +25,7 @@ from calcli.items import present
 from calcli.numerics import AnyArray, bfloat16_to_float32, is_bfloat16
 from calcli.zeros import Zeros, pooled
 
-Cells = Literal["array", "number", "text", "lists", "truth", "other"]
+Cells = Literal["array", "number", "text", "lists", "objects", "truth", "other"]
 Record = Mapping[str, Any]
 
 MOST_SHOWN = 4

@@ -48,6 +48,7 @@ ONE_TENSOR = re.compile(r"\s*tensor\(([^\[(),]+)(?:, [^)]*)?\)\s*")
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")
 
+LIST_OF_OBJECTS = re.compile(r"\[\s*\{")
 PRINTED_LIST = re.compile(
     r"\s*(?:[A-Za-z_.]*(?:array|tensor)\()?\s*[\[(](?P<inside>.*)[\])].*", re.DOTALL
 )
@@ -282,7 +283,7 @@ def are_lists(cells: Sequence[str]) -> bool:
     """True if all these texts are printed lists of numbers."""
     first = list(map(str.strip, cells[:CELLS_SEEN]))
     if not first or all(cell.startswith("[") for cell in first):
-        return bool(first)
+        return bool(first) and not LIST_OF_OBJECTS.match(first[0])
     if all(map(PRINTED_LIST.fullmatch, first)):
         pieces = re.split(r"[,\s]+", _inside(first[0]))
         return all(map(is_number, filter(None, pieces)))

@@ -12,10 +12,11 @@ from itertools import islice
 from pathlib import Path
 
 from calcli.errors import DataError, blaming
-from calcli.importers.names import are_ours
+from calcli.importers.names import are_ours, is_counter, role_of
 from calcli.importers.remarks import remark
 from calcli.io.cells import is_blank, is_number
 from calcli.items import counts_up, duplicates
+from calcli.numerics import whole_number
 
 MOST_COMMENTS = 50
 LONGEST_CELL = 1 << 30
@@ -33,6 +34,9 @@ OPEN_QUOTE = re.compile(r'(?:^|[,;\t|])"')
 LIST_OF_NUMBERS = re.compile(r"[\[(]+\s*[-+]?\d*\.\d")
 
 Cells = Sequence[str]
+
+ENOUGH_ROW_NAMES = 10
+"""Rows whose first cells, all different whole numbers, are names of these rows."""
 
 NAME_OF_CLASS = re.compile(r"-?[0-9]+(\.0)?")
 """A number that may be the name of a class: 2, and 2.0, as pandas writes it."""
@@ -235,7 +239,7 @@ def read_grid(path: Path, opening: Opening, header: list[str] | None) -> Grid:
     elif not opening.has_names_above:
         rows = rows[1:]
         first_row += 1
-        if _have_row_names(rows, len(names)):
+        if _have_row_names(rows, names):
             names = ["", *names]
     for number, row in enumerate(rows, start=first_row):
         if len(row) != len(names):
@@ -268,13 +272,19 @@ def _split_rows(path: Path, opening: Opening) -> list[list[str]]:
     return list(filter(None, rows))
 
 
-def _have_row_names(rows: Sequence[Sequence[str]], n_columns: int) -> bool:
+def _have_row_names(rows: Sequence[Sequence[str]], header: Sequence[str]) -> bool:
     """True if every row has a name that the header lacks, as in R's ``write.table``."""
-    if not rows or any(len(row) != n_columns + 1 for row in rows):
+    if not rows or any(len(row) != len(header) + 1 for row in rows):
         return False
     if not any(row[-1].strip() for row in rows):
         return False  # a separator at the end of every line
     names = [row[0] for row in rows]
     if counts_up(names) or counts_up(names, first=1):
         return True
-    return len(set(names)) == len(names) and not any(map(is_number, names))
+    if len(set(names)) < len(names):
+        return False
+    are_whole = all(whole_number(name) is not None for name in names)
+    if are_whole:  # rows of a data frame that were drawn from more
+        has_ids = role_of(header[0]) == "ids" or is_counter(header[0])
+        return len(names) >= ENOUGH_ROW_NAMES and not has_ids
+    return not any(map(is_number, names))

@@ -330,3 +330,68 @@ def test_what_is_not_read_is_named_with_a_way_out(run, name, content, says):
     with open(name, "wb") as file:
         file.write(content)
     assert says in run("extract", name, "-o", "x.h5").line
+
+
+@pytest.mark.parametrize("keys", [("label", "score"), ("class", "prob")])
+@pytest.mark.parametrize("file", ["t.csv", "t.parquet", "t.arrow"])
+def test_lists_of_objects_in_a_cell(run, file, keys):
+    """Pipelines of Hugging Face in a DataFrame, ML.PREDICT of BigQuery in Parquet: the best class comes first."""
+    word, number = keys
+    cells = []
+    for p in P.tolist():
+        order = sorted(range(len(NAMES)), key=lambda k: -p[k])
+        cells.append([{word: NAMES[k], number: p[k]} for k in order])
+    if file == "t.csv":
+        lines = [
+            f'"{cell}",{label}\n' for cell, label in zip(cells, WORDS, strict=True)
+        ]
+        write(file, "output,label\n" + "".join(lines))
+    else:
+        pa = pytest.importorskip("pyarrow")
+        from pyarrow import feather, parquet
+
+        save = parquet.write_table if file == "t.parquet" else feather.write_feather
+        save(pa.table({"output": cells, "label": WORDS}), file)
+    check(rows_of(run, file))
+
+
+DRAWN = {
+    "to_html": '<table border="1" class="dataframe">\n  <thead>\n    <tr>\n',
+    "to_xml": "<?xml version='1.0' encoding='utf-8'?>\n<data>\n  <row>\n",
+    "to_markdown": "|    |   cat |   dog | label   |\n|---:|------:|------:|:--------|\n| 0 | 1 | 0 | cat |\n",
+    "grid": "+-----+-----+\n| cat | dog |\n+=====+=====+\n| 1   | 0   |\n",
+    "psql": " cat | dog | label \n-----+-----+-------\n   1 |   0 | cat\n",
+}
+
+
+@pytest.mark.parametrize("way", DRAWN)
+def test_tables_for_people_are_refused_as_such(run, way):
+    """A column called ``<table border=\"1\">`` was proposed as the unit, columns were said to be named '' twice."""
+    write("t.csv", DRAWN[way])
+    line = run("extract", "t.csv", "-o", "x.h5").line
+    assert "save the table as CSV" in line
+    assert "HTML" in line or "XML" in line or "printed" in line
+
+
+def test_names_in_angle_brackets_are_no_markup(run):
+    head = HEAD.replace("prob_ant", "<s>").replace("prob_bee", "<pad>")
+    write("t.csv", head + PLAIN)
+    assert "save the table as CSV" not in run("extract", "t.csv", "-o", "x.h5").err
+    write("t.psv", (HEAD + PLAIN).replace(",", "|"))
+    check(rows_of(run, "t.psv"))
+
+
+@pytest.mark.parametrize("separator", [" ", "\t", ","])
+def test_row_names_of_drawn_rows_as_write_table_of_r_has_them(run, separator):
+    """``te <- d[-i, ]``: row names are those of the rows that were drawn."""
+    names = np.random.default_rng(1).permutation(10 * N)[:N]
+    head = separator.join([*(f'"{name}"' for name in NAMES), '"truth"']) + "\n"
+    lines = []
+    for name, p, word in zip(names, P.tolist(), WORDS, strict=True):
+        cells = [f'"{name}"', *map(repr, p), f'"{word}"']
+        lines.append(separator.join(cells) + "\n")
+    write("t.txt", head + "".join(lines))
+    assert "was read as the ids of the rows" in check(rows_of(run, "t.txt"))
+    head = head.replace(NAMES[0], "id")  # it is the label that has no name
+    write("t.txt", head + "".join(lines))
+    assert "has 6 cells, expected 5" in run("extract", "t.txt", "-o", "x.h5").line
