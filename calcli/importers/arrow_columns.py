@@ -141,6 +141,8 @@ def _cells_of(column: Any) -> Cells:
         return "objects" if _OF_OBJECTS.match(kind) else "lists"
     if kind.startswith(("int", "uint", *FLOATS, "decimal")):
         return "number"
+    if kind == "bool" and not column.null_count:
+        return "truth"
     return "text" if kind.startswith("dictionary") else "other"
 
 

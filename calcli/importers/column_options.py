@@ -16,6 +16,14 @@ def some_of(names: Sequence[str]) -> str:
     return ", ".join(names)
 
 
+def columns_of_options(names: Sequence[str], options: Sequence[str]) -> set[str]:
+    """The columns that options name or list."""
+    columns: set[str] = set()
+    for option in options:
+        columns.update([option] if option in names else listed_columns(names, option))
+    return columns
+
+
 def listed_columns(names: Sequence[str], option: str) -> list[str]:
     """Expand ``A,B,C`` or ``A:C`` to columns; none when one does not exist.
 

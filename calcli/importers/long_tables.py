@@ -12,8 +12,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calcli.errors import DataError
+from calcli.importers.array_names import parse_name
 from calcli.importers.choices import taken
-from calcli.importers.evidence import ENOUGH_ROWS, is_one_hot, kind_of_scores
+from calcli.importers.column_options import columns_of_options
+from calcli.importers.evidence import (
+    ENOUGH_ROWS,
+    PERCENTAGES,
+    is_one_hot,
+    kind_of_scores,
+)
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import role_of
 from calcli.importers.remarks import remark
@@ -47,11 +54,12 @@ class _Layout:
 def with_a_row_per_sample(table: Table, request: ImportRequest) -> Table:
     """The table, with a column for the scores of every class where it has a row each.
 
-    Only where options name neither scores nor labels.
+    Only where options name no scores of the table as it is.
     """
-    named = (request.scores, request.labels, request.confidence, request.correct)
+    named = columns_of_options(list(table.columns), request.scores)
+    are_named = named or request.confidence or request.correct
     is_wide = len(table.columns) > MOST_COLUMNS
-    if table.n_rows is None or is_wide or any(named) or request.choices is not None:
+    if table.n_rows is None or is_wide or are_named or request.choices is not None:
         return table
     layouts = []
     for layout in _layouts(table.columns, table.n_rows):
@@ -61,12 +69,15 @@ def with_a_row_per_sample(table: Table, request: ImportRequest) -> Table:
     if not layouts:
         return table
     layout, scores = layouts[0]
+    columns = _columns_of(table, layout, scores)
+    labels = columns_of_options(list(table.columns), request.labels)
+    if not labels <= columns.keys():
+        return table
     remark(
         f"{table.file.name}: the {table.n_rows} rows of {', '.join(scores)} are"
         f" {len(layout.rows)} samples of {len(layout.classes)} classes, by"
         f" {' and '.join(map(repr, layout.by))}"
     )
-    columns = _columns_of(table, layout, scores)
     return replace(table, columns=columns, n_rows=len(layout.rows))
 
 
@@ -141,15 +152,36 @@ def _names_in(column: Column) -> AnyArray | None:
 
 
 def _scores_of(columns: Columns, layout: _Layout) -> list[str]:
-    """The columns whose values are probabilities of the classes of every sample."""
+    """The columns whose values are probabilities of the classes of every sample.
+
+    Percentages and logarithms are; logits are by name, where a label names the classes.
+    """
     scores = []
     for name, column in columns.items():
         values = None if name in layout.by else _real_numbers(column)
         if values is None or is_one_hot(values[layout.rows]):
             continue
-        if kind_of_scores(values[layout.rows]).kind in ("probs", "log_probs"):
+        proof = kind_of_scores(values[layout.rows])
+        are_logits = proof.kind == "logits" and parse_name(name).kind == "logits"
+        if are_logits and not _has_label(columns, layout):
+            continue
+        are_probabilities = proof.kind in ("probs", "log_probs")
+        if are_probabilities or are_logits or proof.reason == PERCENTAGES:
             scores.append(name)
     return scores
+
+
+def _has_label(columns: Columns, layout: _Layout) -> bool:
+    """True if a column has one of the classes, in words, for every sample."""
+    for name, column in columns.items():
+        is_text = column.cells == "text" and column.empty_row is None
+        if name in layout.by or not is_text:
+            continue
+        with suppress(DataError):
+            are_classes = set(column.values().tolist()) <= set(layout.classes)
+            if are_classes and _is_constant(column, layout.rows):
+                return True
+    return False
 
 
 def _real_numbers(column: Column) -> AnyArray | None:

@@ -12,9 +12,9 @@ from itertools import groupby
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.column_options import some_of
+from calcli.importers.column_options import columns_of_options, some_of
 from calcli.importers.common_text import Around, n_common_parts, texts_around
-from calcli.importers.evidence import is_one_hot, kind_of_scores
+from calcli.importers.evidence import PERCENTAGES, is_one_hot, kind_of_scores
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import role_of
 from calcli.importers.remarks import remark
@@ -42,23 +42,26 @@ class OneHot:
     classes: list[str]
 
     @property
-    def order(self) -> tuple[bool, int]:
+    def order(self) -> tuple[bool, bool, int]:
         """By which one of several namings comes first."""
         begin_with_sign = not any(name[0].isalnum() for name in self.classes)
         end_with_sign = not any(name[-1].isalnum() for name in self.classes)
         has_sign = begin_with_sign or end_with_sign
-        return has_sign, len(self.text.before) + len(self.text.after)
+        length = len(self.text.before) + len(self.text.after)
+        return has_sign, not _ends_at_words(self.text), length
 
 
 def with_labels_of_one_hot(table: Table, request: ImportRequest) -> Table:
     """The table, with one column of classes in the place of one-hot columns.
 
-    Only where no other column is named as the labels, and options name none.
+    Only where no other column is named as the labels, and options name none of them.
     """
-    if table.n_rows is None or request.per_label or _names_some(request):
+    if table.n_rows is None or request.per_label:
         return table
     columns = dict(table.columns)
-    marks = _zeros_and_ones(columns)
+    options = (*request.scores, *request.labels, *request.pieces)
+    named = columns_of_options(list(columns), options)
+    marks = without(_zeros_and_ones(columns), named)
     if any(role_of(name) == "labels" and name not in marks for name in columns):
         return table
     scores = []
@@ -75,12 +78,6 @@ def with_labels_of_one_hot(table: Table, request: ImportRequest) -> Table:
                 f" every row: read as {name!r}, the class of the row"
             )
     return replace(table, columns=columns)
-
-
-def _names_some(request: ImportRequest) -> bool:
-    """True if options name scores, labels or confidences."""
-    named = (request.scores, request.labels, request.confidence, request.correct)
-    return any(named)
 
 
 def _zeros_and_ones(columns: Columns) -> dict[str, IntArray]:
@@ -139,7 +136,8 @@ def _named_as_scores(
 def _namings(names: Sequence[str]) -> Iterator[OneHot]:
     """The columns with all texts that their names may have around the classes.
 
-    The shortest text comes first, which leaves no sign at the end of all classes.
+    First comes that which leaves no sign at the end of all classes and cuts no word:
+    0, 1, 2 of ``cp_0, cp_1, cp_2``, not ``p_0`` after a c; else the shortest.
     """
     first = names[0]
     most_before = n_common_parts(names)
@@ -156,12 +154,17 @@ def _namings(names: Sequence[str]) -> Iterator[OneHot]:
 
 
 def _scores_of(one_hot: OneHot, scores: Sequence[str]) -> Iterator[list[str]]:
-    """Columns of scores whose names have the same classes within one text."""
+    """Columns of scores whose names have the same classes, as words, within one text."""
     known = set(scores)
     for text in texts_around(one_hot.classes[0], scores):
         family = list(map(text.around, one_hot.classes))
-        if known.issuperset(family):
+        if _ends_at_words(text) and known.issuperset(family):
             yield family
+
+
+def _ends_at_words(text: Around) -> bool:
+    """True for a text with a sign, or nothing, before and after the class."""
+    return not (text.before[-1:].isalnum() or text.after[:1].isalnum())
 
 
 def _prove_scores(columns: Columns, names: Sequence[str]) -> bool:
@@ -169,7 +172,8 @@ def _prove_scores(columns: Columns, names: Sequence[str]) -> bool:
     with suppress(DataError):
         values = [columns[name].rows(slice(ROWS_SEEN)) for name in names]
         if all(array.ndim == 1 and array.dtype.kind in "iuf" for array in values):
-            return kind_of_scores(np.stack(values, axis=1)).kind is not None
+            proof = kind_of_scores(np.stack(values, axis=1))
+            return proof.kind is not None or proof.reason == PERCENTAGES
     return False
 
 

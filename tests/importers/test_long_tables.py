@@ -75,6 +75,26 @@ def test_a_column_may_mark_the_label(run, marks):
     assert "'is_true' marks the label of every sample" in said
 
 
+def test_logits_by_name_beside_a_label_in_words(run):
+    p, y = drawn(3)
+    columns = long(p, y)
+    columns["logit"] = np.log(columns.pop("value")) + 1.5
+    assert_read(run, table("long.csv", columns), p, y)
+
+
+def test_of_percentages_the_command_is_that_of_other_tables(run):
+    """What was proposed took the classes for predictions."""
+    p, y = drawn(3)
+    columns = long(p, y)
+    columns["value"] = 100 * columns["value"]
+    done = run("extract", table("long.csv", columns), "-o", "made.h5")
+    assert done.code == 2
+    command = done.err.partition("to try: ")[2].split()
+    assert "--percent" in command and "--confidence" not in command
+    assert run(*command[1:]).code == 0
+    assert_read(run, "made.h5", p, y)
+
+
 def test_in_json_lines(run):
     p, y = drawn(3)
     columns = long(p, y, order="none")

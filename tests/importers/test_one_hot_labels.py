@@ -41,6 +41,7 @@ def one_hot(y, pattern, names=NAMES, marks=(0, 1)):
         ("pred_{}", "true_{}"),
         ("cats.{}", "gold.{}"),
         ("P({})", "is {}"),
+        ("prob_{}", "b_{}"),
     ],
 )
 @pytest.mark.parametrize("marks", [(0, 1), ("False", "True"), ("0.0", "1.0")])
@@ -87,12 +88,26 @@ def test_a_label_by_name_comes_first(run):
     assert_read(run, table("scores.csv", columns), p, y)
 
 
-def test_dummies_of_something_else_are_asked_about(run):
+@pytest.mark.parametrize("pattern", ["region_{}", "cp_{}", "{}"])
+@pytest.mark.parametrize("of_scores", ["prob_{}", "p_{}"])
+def test_dummies_of_something_else_are_asked_about(run, of_scores, pattern):
+    """``p_0`` within ``cp_0`` is no name of a class."""
     p, _ = drawn(3)
-    columns = scores(p, "prob_{}", (0, 1, 2))
-    columns |= one_hot(np.arange(N) % 3, "region_{}", (0, 1, 2))
+    columns = scores(p, of_scores, (0, 1, 2))
+    columns |= one_hot(np.arange(N) % 3, pattern, (0, 1, 2))
     done = run("evaluate", table("scores.csv", columns))
     assert done.code in (2, 3), done.err
+
+
+def test_truth_values_in_parquet(run):
+    """``pandas.get_dummies`` makes truth values."""
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    p, y = drawn(3)
+    columns = scores(p, "p({})") | one_hot(y, "{}", marks=(False, True))
+    parquet.write_table(pa.table(columns), "scores.parquet")
+    assert_read(run, "scores.parquet", p, y)
 
 
 def test_one_of_them_is_never_the_label(run):
@@ -113,6 +128,16 @@ def test_classes_that_lack_a_likely_one_are_no_proven_labels():
     assert is_second.z > 5
     assert 150 < is_second.absent < 250
     assert not is_second.is_proven
+
+
+def test_of_percentages_the_command_names_the_label_that_is_made(run):
+    p, y = drawn(3)
+    columns = scores(100 * p, "p_{}") | one_hot(y, "species_{}")
+    done = run("extract", table("scores.csv", columns), "-o", "made.h5")
+    command = done.err.partition("to try: ")[2].split()
+    assert command[command.index("--labels") + 1] == "species"
+    assert run(*command[1:]).code == 0
+    assert_read(run, "made.h5", p, y)
 
 
 def test_columns_that_options_name_stay_as_they_are(run):
