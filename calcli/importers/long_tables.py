@@ -22,7 +22,7 @@ from calcli.importers.evidence import (
     kind_of_scores,
 )
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.names import role_of
+from calcli.importers.names import are_ours, role_of
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, Table, constant
 from calcli.importers.text_cells import words
@@ -58,11 +58,15 @@ def with_a_row_per_sample(table: Table, request: ImportRequest) -> Table:
     """
     named = columns_of_options(list(table.columns), request.scores)
     are_named = named or request.confidence or request.correct
-    is_wide = len(table.columns) > MOST_COLUMNS
-    if table.n_rows is None or is_wide or are_named or request.choices is not None:
+    is_other = len(table.columns) > MOST_COLUMNS or table.is_ours
+    is_other = is_other or are_ours(table.columns) or request.choices is not None
+    if table.n_rows is None or is_other or are_named:
         return table
     layouts = []
     for layout in _layouts(table.columns, table.n_rows):
+        has_ids = len(layout.by) > 1
+        if not has_ids and not _has_label(table.columns, layout):
+            continue
         scores = _scores_of(table.columns, layout)
         if scores:
             layouts.append((layout, scores))
@@ -112,7 +116,7 @@ def _samples(
     """The sample of every row, and the column that tells it; None for none.
 
     Without such a column all classes of a sample stand in a row, or all samples of a
-    class do.
+    class do, beside a label in words.
     """
     n = len(classes)
     m = n // k
@@ -143,8 +147,8 @@ def _names_in(column: Column) -> AnyArray | None:
             if first.ndim != 1 or first.dtype.kind not in "iuU":
                 return None
         values = column.values()
-        if values.ndim == 1 and values.dtype.kind in "iuUO":
-            return values.astype(str) if values.dtype.kind == "O" else values
+        if values.ndim == 1 and values.dtype.kind in "iuU":  # no long texts
+            return values
     return None
 
 
@@ -174,13 +178,12 @@ def _scores_of(columns: Columns, layout: _Layout) -> list[str]:
 def _has_label(columns: Columns, layout: _Layout) -> bool:
     """True if a column has one of the classes, in words, for every sample."""
     for name, column in columns.items():
-        is_text = column.cells == "text" and column.empty_row is None
-        if name in layout.by or not is_text:
+        values = None if name in layout.by else _names_in(column)
+        if values is None or values.dtype.kind != "U":
             continue
-        with suppress(DataError):
-            are_classes = set(column.values().tolist()) <= set(layout.classes)
-            if are_classes and _is_constant(column, layout.rows):
-                return True
+        are_classes = set(np.unique(values).tolist()) <= set(layout.classes)
+        if are_classes and _is_constant(column, layout.rows):
+            return True
     return False
 
 
@@ -225,7 +228,8 @@ def _is_constant(column: Column, rows: IntArray) -> bool:
     """True for a column with one value for all classes of a sample."""
     with suppress(DataError):
         values = column.rows_or_parts()
-        if isinstance(values, np.ndarray) and values.ndim == 1:
+        is_plain = isinstance(values, np.ndarray) and values.dtype.kind in "biufU"
+        if is_plain and values.ndim == 1:
             _, codes = np.unique(values.astype(str), return_inverse=True)
             of_samples = codes.reshape(-1)[rows]
             return bool((of_samples == of_samples[:, :1]).all())
