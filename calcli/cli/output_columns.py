@@ -55,7 +55,7 @@ def _columns_of_role(
     """The column of a role, and those that it is combined from.
 
     Tables have the columns of the source in its place, unless all their names are
-    reserved.
+    reserved. Those whose names the output gives to columns of its own are left out.
     """
     combined = intersections(own_columns)
     table_names = [name for name in own_columns if name not in scores.reserved]
@@ -69,6 +69,8 @@ def _columns_of_role(
     if is_single:
         return columns
     for name, values in own_columns.items():
+        if name in scores.reserved and name not in ROLES:
+            continue
         position = role if name in table_names else name
         columns.append(
             SheetColumn(name=name, table_name=name, position=position, values=values)

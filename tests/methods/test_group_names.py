@@ -164,3 +164,32 @@ def test_rows_of_no_known_group_are_refused_with_the_groups_it_knows(run):
     some = np.where(np.arange(N) < 5, "Oslo", SEX)
     with pytest.warns(UserWarning, match="895 of 900 rows are of groups"):
         calibrator.predict_proba(Z, groups=some)
+
+
+@pytest.mark.parametrize("ending", ["h5", "npz", "csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("column", ["labels", "prediction", "confidence", "probs"])
+def test_a_group_column_named_as_one_of_the_output_leaves_it_alone(column, ending, run):
+    """The output's own column has the name; the groups of both columns go along."""
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    own = {"labels": Y}.get(column, AGE)
+    write_h5("a.h5", {"site": SITE, **({} if column == "labels" else {column: own})})
+    assert (
+        run("fit", "a.h5", "-m", "ts", "--scores", "logits", "-o", "a.json").code == 0
+    )
+    words = ["a.h5", "--scores", "logits", "--group-by", "site", "--group-by", column]
+    done = run("apply", "a.json", *words, "-o", f"o.{ending}")
+    assert done.code == 0, done.err
+    plain = run("apply", "a.json", *words[:5], "-o", f"plain.{ending}")
+    assert plain.code == 0, plain.err
+    shown = []
+    for name in (f"o.{ending}", f"plain.{ending}"):
+        result = run("evaluate", name, "--metric", "nll", "--json")
+        assert result.code == 0, result.err
+        shown.append(json.loads(result.out)["results"][0]["metrics"]["nll"]["value"])
+    assert shown[0] == shown[1]
+    if ending == "h5":
+        with h5py.File("o.h5") as file:
+            assert file["prediction"].shape == (N,)
+            groups = set(file["group"].asstr()[:])
+        assert len(groups) == 6
