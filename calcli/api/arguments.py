@@ -22,6 +22,7 @@ from calcli.api.tables import (
 from calcli.block import Codes
 from calcli.errors import DataError, UsageError
 from calcli.fitting.compatibility import check_fits
+from calcli.importers.contradictions import refuse_reversed_alphabet
 from calcli.importers.evidence import kind_of_scores
 from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import expand, open_data, open_rows
@@ -167,10 +168,10 @@ def open_scores(
     score_type = _kind_of(scores, kind)
     if labels is not None and score_type != "confidence":
         with remarks() as message:
-            labels, words = labels_in_memory(
-                labels, scores.shape, class_names, positive
-            )
-        class_names = words or class_names
+            class_labels = labels_in_memory(labels, scores.shape, class_names, positive)
+        refuse_reversed_alphabet(scores, class_labels, "labels", _names_argument)
+        labels = class_labels.labels
+        class_names = class_labels.class_names or class_names
         warn_all(message)
     with bundle_in_memory(
         scores,
@@ -182,6 +183,11 @@ def open_scores(
     ) as rows:
         rows.check_weights()
         yield rows
+
+
+def _names_argument(first: str, second: str) -> str:
+    """The argument that gives the names of class 0 and class 1."""
+    return f"class_names={[first, second]!r}"
 
 
 @contextmanager

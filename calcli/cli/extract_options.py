@@ -168,7 +168,7 @@ class Importing(Columns):
         typer.Option(
             "--correct",
             metavar="NAME|A=B",
-            help="Array of right and wrong, or two whose agreement is right.",
+            help="Array of right and wrong; A=B: where two, or one and a word, agree.",
             rich_help_panel="Input",
         ),
     ] = None

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import Any, Literal
 
 import numpy as np
@@ -10,9 +11,10 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.advice import with_command
 from calcli.importers.array_names import matching, parse_name, parse_names
 from calcli.importers.bundles import Imported, kept_columns
+from calcli.importers.evidence import ranks_as_labelled
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.label_search import extra_of
-from calcli.importers.labels import to_labels
+from calcli.importers.labels import OUTCOMES, opposite_words, texts_of, to_labels
 from calcli.importers.names import COLUMNS
 from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark
@@ -79,7 +81,7 @@ def build_confidences(
     n = len(confidence)
     outcome = None
     if request.correct:
-        outcome = _correctness(columns, request.correct, n, ignore)
+        outcome = _correctness(columns, request, confidence, ignore)
     if outcome is not None:
         _warn_if_all_alike(outcome.correct, where)
     extras = {}
@@ -155,22 +157,82 @@ class Outcome:
 
 
 def _correctness(
-    columns: Columns, option: str, n: int, ignore: Sequence[float]
+    columns: Columns,
+    request: ImportRequest,
+    confidence: AnyArray,
+    ignore: Sequence[float],
 ) -> Outcome:
-    """Correctness of ``NAME``, or of ``A=B``: where two columns agree."""
+    """Correctness of ``NAME``, of ``NAME=WORD``: where the word stands, or of ``A=B``:
+    where two columns agree. confidence : (n,).
+    """
+    n = len(confidence)
+    option = request.correct or ""
     left, equals, right = option.partition("=")
     path = _path_of(columns, left.strip())
     column = columns[path]
+    word = right.strip(" =")
     if not equals:
-        correct = to_labels(_one_per_row(column), n, 2, None, column.where).labels
+        correct = _graded(_one_per_row(column), column.where, request, confidence)
         correct = check_labels(correct, n, 2, column.where, ())
         return Outcome(path, correct, _described(repr(option), correct))
-    truth = columns[_path_of(columns, right.strip(" ="))]
+    if word not in columns and word in column.answers():
+        is_word = np.array([answer == word for answer in column.answers()])
+        correct = check_labels(is_word.astype(np.int64), n, 2, column.where, ())
+        return Outcome(path, correct, _described(repr(option), correct))
+    truth = columns[_path_of(columns, word)]
     pairs = _pairs_of_answers(column, truth, right)
     is_equal = np.array([answer == known for answer, known in pairs], dtype=np.int64)
     correct = check_labels(is_equal, n, 2, column.where, ())
     described = _described(f"{left!r} where it equals {right!r}", correct)
     return Outcome(path, _with_ignored(correct, pairs, ignore), described)
+
+
+def _graded(
+    values: AnyArray, where: str, request: ImportRequest, confidence: AnyArray
+) -> IntArray:
+    """Grades as 0 and 1: numbers, truth values, or two words of known meaning.
+
+    Raises DataError for other words.
+    """
+    n = len(confidence)
+    if values.dtype.kind not in "OUS":
+        return to_labels(values, n, 2, None, where).labels
+    words = sorted(set(texts_of(values, where)))
+    if len(words) != 2 or opposite_words(words) is not None:
+        return to_labels(values, n, 2, None, where).labels
+    by_lower = {word.lower(): word for word in words}
+    for wrong, right in OUTCOMES:
+        if {wrong, right} == set(by_lower):
+            names = [by_lower[wrong], by_lower[right]]
+            remark(f"{where}: {names[1]!r} was read as right, {names[0]!r} as wrong")
+            return to_labels(values, n, 2, names, where).labels
+    raise _unknown_grades(words, values, where, request, confidence)
+
+
+def _unknown_grades(
+    words: Sequence[str],
+    values: AnyArray,
+    where: str,
+    request: ImportRequest,
+    confidence: AnyArray,
+) -> DataError:
+    """Error about two words, with the command where the confidences rank them."""
+    first, second = words
+    name = request.correct
+    message = (
+        f"{where}: which of {first!r} and {second!r} means right? --correct"
+        f" {quote(f'{name}={first}')}, or {quote(f'{name}={second}')}"
+    )
+    is_second = np.array([text == second for text in texts_of(values, where)])
+    margins = confidence.astype(np.float64)
+    for word, is_right in ((second, is_second), (first, ~is_second)):
+        if ranks_as_labelled(margins, is_right.astype(np.int64)):
+            confidences = ["--confidence", request.confidence or ""]
+            option = [*confidences, "--correct", f"{name}={word}"]
+            return DataError(message, option=option)
+    return DataError(
+        message, no_command="the confidences are no higher for one of them"
+    )
 
 
 def _pairs_of_answers(

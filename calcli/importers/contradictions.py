@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,9 @@ from calcli.importers.evidence import (
     is_never_below_half,
     is_one_hot,
     is_ranked,
+    ranks_reversed,
 )
-from calcli.importers.labels import OPPOSITES, opposite_words
+from calcli.importers.labels import OPPOSITES, ClassLabels, opposite_words
 from calcli.importers.names import is_prediction, says_correct
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns
@@ -30,6 +31,9 @@ from calcli.rows import ScoreKind
 
 FIRST_OF_RANKS = "--confidence prob_0 --correct index_0=TRUTH"
 """Options that read the first of ranks as a confidence, where no names are known."""
+
+MOST_RANKED = 1 << 13
+"""Rows whose scores are held against two words in the order of the alphabet."""
 
 # ---- by their own values
 
@@ -147,6 +151,60 @@ def refuse_other_column(
         " a row is that of class 1: save the other column, or 1 - p, of a logit -z;"
         " --scores NAME takes it as it is"
     )
+
+
+def refuse_reversed_alphabet(
+    scores: Any,
+    class_labels: ClassLabels,
+    where: str,
+    option_for: Callable[[str, str], str],
+) -> None:
+    """Raise DataError where the alphabet alone orders two words, and the scores rank
+    them the other way.
+
+    option_for : returns the option that gives the names of class 0 and class 1.
+    """
+    if not class_labels.is_by_alphabet or class_labels.class_names is None:
+        return
+    rows = np.asarray(scores[:MOST_RANKED])
+    labels = class_labels.labels[: len(rows)]
+    margins = rows[:, 1] - rows[:, 0] if rows.shape[1:] == (2,) else rows.reshape(-1)
+    is_class = (labels == 0) | (labels == 1)
+    if not ranks_reversed(margins[is_class], labels[is_class]):
+        return
+    first, second = class_labels.class_names
+    raise DataError(
+        f"{where}: nothing says which of {first!r} and {second!r} is class 1, and the"
+        f" scores are higher where the label is {first!r}; {option_for(second, first)}"
+        f" takes {first!r} for class 1, {option_for(first, second)} takes {second!r}",
+        option=["--class-names", f"{second},{first}"],
+    )
+
+
+def refuse_top_confidence(
+    raw: AnyArray, columns: Columns, score: str, label: str, where: str
+) -> None:
+    """Raise DataError for one score a row beside three or more words and a prediction:
+    it is the confidence of that prediction.
+
+    score, label : paths of the columns.
+    """
+    if raw.ndim != 1 or raw.dtype.kind not in "OUS":
+        return
+    words = set(columns[label].answers())
+    if len(words) < 3:
+        return
+    for path in columns:
+        is_other = path not in (score, label)
+        if not is_other or not is_prediction(parse_name(path).core):
+            continue
+        if words.intersection(columns[path].answers()):
+            options = ["--confidence", score, "--correct", f"{path}={label}"]
+            raise DataError(
+                f"{where}: one score a row, and labels of {len(words)} words: is it the"
+                f" confidence of {path!r}? {shlex.join(options)}",
+                option=options,
+            )
 
 
 def _is_of_class_0(word: str) -> bool:

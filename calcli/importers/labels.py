@@ -24,6 +24,13 @@ OPPOSITES = (
 )
 """Unambiguous pairs of words for class 0 and class 1, lower case."""
 
+OUTCOMES = (
+    *(("miss", "hit"), ("fail", "pass"), ("failed", "passed"), ("failure", "success")),
+    *(("fail", "success"), ("loss", "win"), ("lost", "won"), ("ko", "ok")),
+    *(("mismatch", "match"), ("error", "ok")),
+)
+"""Pairs of words for a wrong and a right answer, lower case, beside ``OPPOSITES``."""
+
 NEGATIONS = frozenset({"not", "non", "no"})
 """Words that turn the meaning of a name: ``p_not_cat``."""
 
@@ -64,10 +71,14 @@ def _ends_in_letter(text: str) -> bool:
 
 
 class ClassLabels(NamedTuple):
-    """Class indices, and the names of all classes if the labels told them."""
+    """Class indices, and the names of all classes if the labels told them.
+
+    is_by_alphabet : whether only the alphabet says which of two words is class 1.
+    """
 
     labels: IntArray
     class_names: list[str] | None
+    is_by_alphabet: bool = False
 
 
 def to_labels(
@@ -235,8 +246,12 @@ def _of_words(
     if "" in words:
         raise _empty_label(int(np.argmax(rows == words.index(""))), where)
     names = class_names
+    is_by_alphabet = False
     if class_names is None:
-        names = _names_of_two(words, positive, where) or _understood(words, k, where)
+        names = _names_of_two(words, positive, where)
+        if names is None:
+            names = _understood(words, k, where)
+            is_by_alphabet = len(words) == k == 2 and opposite_words(words) is None
         if names is None:
             raise _without_names(words, k, where)
     elif not set(words) <= set(class_names):
@@ -263,7 +278,8 @@ def _of_words(
         )
     _remark_spelling(words, [names[index] for index in classes], where)
     are_words = any(whole_number(name.lstrip("-")) is None for name in names)
-    return ClassLabels(labels, names if tells_names and are_words else None)
+    told = names if tells_names and are_words else None
+    return ClassLabels(labels, told, is_by_alphabet and told is not None)
 
 
 def _remark_spelling(words: Sequence[str], names: Sequence[str], where: str) -> None:

@@ -270,7 +270,7 @@ class Dense:
                     " of --class-names"
                 )
             if raw.dtype.kind not in "biu":
-                raw, _ = to_labels(raw, len(raw), k, names, where)
+                raw = to_labels(raw, len(raw), k, names, where).labels
             labels = check_labels(
                 raw.astype(np.int64),
                 len(raw),

@@ -81,6 +81,9 @@ def labels_of_rows(
     if is_binary and not ignore:
         word = None if request.scores else classes.positive
         contradictions.refuse_other_column(raw, n, word, where, column.where)
+        contradictions.refuse_top_confidence(
+            raw, reading.columns, reading.scores, reading.labels or "", column.where
+        )
     are_headers = reading.extras.get("class_names") == headers_path(reading.scores)
     if classes.names and are_headers and not (request.scores or request.class_names):
         contradictions.refuse_other_order(
@@ -94,10 +97,18 @@ def labels_of_rows(
         raw = _as_columns_count(raw, k, reading, column, has_names=bool(names))
     raw = _with_whole_ignored(raw, ignore)
     class_labels = to_labels(raw, n, k, names, column.where, classes.positive)
+    contradictions.refuse_reversed_alphabet(
+        scores, class_labels, column.where, _names_option
+    )
     labels = validate.check_labels(
         class_labels.labels, n, k, column.where, tuple(ignore)
     )
     return ClassLabels(labels, class_labels.class_names)
+
+
+def _names_option(first: str, second: str) -> str:
+    """The option that gives the names of class 0 and class 1."""
+    return f"--class-names {quote(f'{first},{second}')}"
 
 
 def _from_first_index(raw: AnyArray, column: Column) -> AnyArray:

@@ -1,6 +1,7 @@
 """Bundles of (confidence, correct): read, fitted, applied and judged for what they are, and no more."""
 
 import json
+import shlex
 from pathlib import Path
 
 import h5py
@@ -447,3 +448,47 @@ def test_what_was_right_is_never_taken_for_labels(run, name, score, ending):
     assert taken.code == 0, taken.err
     with h5py.File("x.h5") as file:
         assert (file["correct"][()] == y).all()
+
+
+# ---- grades in words
+
+
+def graded(right, wrong):
+    """A table of confidences with two words for right and wrong; the share of right."""
+    c, y = overconfident()
+    lines = [f"{a:.2f},{right if b else wrong}" for a, b in zip(c, y, strict=True)]
+    Path("graded.csv").write_text("\n".join(["confidence,correct", *lines]) + "\n")
+    return y.mean()
+
+
+def accuracy(run, name):
+    done = run("evaluate", name, "--metric", "accuracy", "--format", "value")
+    assert done.code == 0, done.err
+    return float(done.out)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"), [("hit", "miss"), ("Pass", "Fail"), ("yes", "no"), ("ok", "ko")]
+)
+def test_words_of_known_meaning_are_grades(right, wrong, run):
+    share = graded(right, wrong)
+    assert accuracy(run, "graded.csv") == pytest.approx(share, abs=1e-12)
+
+
+@pytest.mark.parametrize(("right", "wrong"), [("good", "poor"), ("a b", "it's")])
+def test_other_words_are_asked_about(right, wrong, run):
+    """The alphabet would take the later word, which is the wrong one."""
+    share = graded(right, wrong)
+    refused = run("evaluate", "graded.csv")
+    assert refused.code == 3 and "means right?" in refused.err
+    advised = shlex.split(refused.err.partition("to try: ")[2])
+    assert run(*advised[1:]).code == 0
+    assert accuracy(run, "graded.h5") == pytest.approx(share, abs=1e-12)
+
+
+def test_words_that_the_confidences_do_not_rank_end_without_a_command(run):
+    rows = "".join(f"{0.1 + 0.8 * (i % 7) / 6:.2f},{'ab'[i % 2]}\n" for i in range(98))
+    Path("graded.csv").write_text("confidence,correct\n" + rows)
+    refused = run("evaluate", "graded.csv")
+    assert refused.code == 3
+    assert "no command is proposed, as the confidences are no higher" in refused.err

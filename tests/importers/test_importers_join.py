@@ -265,10 +265,9 @@ def test_what_is_said_of_the_gold_file_is_heard_too(tmp_path, out):
 
 def test_the_word_of_the_column_is_class_1_whatever_the_alphabet_says():
     with remarks() as told:
-        labels, names = to_labels(
-            np.array(["ill", "well", "ill"]), 3, 2, None, "x", "ill"
-        )
-    assert labels.tolist() == [1, 0, 1] and names == ["well", "ill"]
+        read = to_labels(np.array(["ill", "well", "ill"]), 3, 2, None, "x", "ill")
+    assert read.labels.tolist() == [1, 0, 1] and read.class_names == ["well", "ill"]
+    assert not read.is_by_alphabet
     assert told == ["x: 'ill' was read as class 1, 'well' as class 0"]
 
 

@@ -93,7 +93,9 @@ def test_labels_are_looked_up_in_what_differs_in_the_names_of_columns(run, form)
 
 def test_names_that_share_letters_beyond_the_classes():
     """cat and cow share a c, which belongs to them."""
-    labels, names = to_labels(np.array(["cow", "cat"]), 2, 2, ["P(cat)", "P(cow)"], "x")
+    labels, names, _ = to_labels(
+        np.array(["cow", "cat"]), 2, 2, ["P(cat)", "P(cow)"], "x"
+    )
     assert (labels.tolist(), names) == ([1, 0], ["cat", "cow"])
     with pytest.raises(DataError, match="expected one of P\\(cat\\), P\\(cow\\)"):
         to_labels(np.array(["cow", "owl"]), 2, 2, ["P(cat)", "P(cow)"], "x")

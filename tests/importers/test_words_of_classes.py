@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 from drawn_tables import N, assert_read, drawn, table
 
+import calcli
+from calcli.errors import DataError
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
@@ -193,3 +196,67 @@ def test_labels_that_follow_the_scores_are_read_beside_others(run):
     columns = {name: p[:, k] for k, name in enumerate(["cat", "dog", "fox"])}
     columns |= {"treated": np.arange(N) % 2, "zz": y}
     assert_read(run, table("scores.csv", columns), p, y)
+
+
+# ---- two words whose order only the alphabet tells
+
+
+def of_two(seed=5, n=600):
+    """P(the word) of rows, and whether the word stands there, drawn from it."""
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.02, 0.98, n).round(4)
+    return p, rng.random(n) < p
+
+
+@pytest.mark.parametrize("words", [("good", "bad"), ("b", "a"), ("it's", "a b")])
+def test_an_order_of_the_alphabet_that_the_scores_contradict_is_refused(words, run):
+    """The scores are P(second word), which is the first in the alphabet."""
+    p, is_second = of_two()
+    second, first = words[1], words[0]
+    labels = [second if is_it else first for is_it in is_second]
+    name = table("scores.csv", {"p": p, "label": labels})
+    refused = run("evaluate", name)
+    assert refused.code == 3
+    assert f"nothing says which of {second!r} and {first!r} is class 1" in refused.err
+    advised = shlex.split(refused.err.partition("to try: ")[2])
+    assert run(*advised[1:]).code == 0
+    done = run("evaluate", "scores.h5", "--metric", "nll", "--json")
+    nll = json.loads(done.out)["results"][0]["metrics"]["nll"]["value"]
+    expected = -np.log(np.where(is_second, p, 1 - p)).mean()
+    assert nll == pytest.approx(expected, abs=1e-6)
+    as_it_is = run("extract", name, "--class-names", f"{second},{first}", "-o", "b.h5")
+    assert as_it_is.code == 0 and "rank the two classes in reverse" in as_it_is.err
+
+
+def test_an_order_of_the_alphabet_that_the_scores_follow_is_said(run):
+    p, is_good = of_two()
+    labels = np.where(is_good, "good", "bad")
+    done = run("evaluate", table("scores.csv", {"p": p, "label": labels}))
+    assert done.code == 0, done.err
+    assert "'good' was read as class 1, 'bad' as class 0, the later" in done.err
+
+
+def test_python_asks_for_the_order_of_two_words_that_the_scores_contradict():
+    p, is_bad = of_two()
+    labels = np.where(is_bad, "bad", "good")
+    with pytest.raises(DataError, match=r"class_names=\['good', 'bad'\] takes 'bad'"):
+        calcli.evaluate(p, labels, kind="probs")
+    result = calcli.evaluate(
+        p, labels, kind="probs", class_names=["good", "bad"], metrics=["nll"]
+    )
+    nll = result.to_dict()["results"][0]["metrics"]["nll"]["value"]
+    assert nll == pytest.approx(-np.log(np.where(is_bad, p, 1 - p)).mean(), abs=1e-12)
+
+
+def test_one_score_beside_a_prediction_of_many_words_is_its_confidence(run):
+    p, is_right = of_two()
+    words = np.array(["cat", "cow", "dog"])
+    truth = np.arange(len(p)) % 3
+    predicted = np.where(is_right, truth, (truth + 1) % 3)
+    columns = {"y_true": words[truth], "y_pred": words[predicted], "prob": p}
+    refused = run("evaluate", table("top.csv", columns))
+    advised = shlex.split(refused.err.partition("to try: ")[2])
+    assert advised[3:7] == ["--confidence", "prob", "--correct", "y_pred=y_true"]
+    assert run(*advised[1:]).code == 0
+    done = run("evaluate", "top.h5", "--metric", "accuracy", "--format", "value")
+    assert float(done.out) == pytest.approx(is_right.mean(), abs=1e-12)
