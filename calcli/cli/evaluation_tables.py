@@ -12,6 +12,7 @@ from calcli.cli.render import (
     table_lines,
     table_width,
     width_of_output,
+    wrapped,
 )
 from calcli.evaluation.evaluation import Evaluation
 from calcli.evaluation.facts import Difference
@@ -183,7 +184,7 @@ def group_table_lines(
     for lines_of_version, result in zip(by_name, shown, strict=True):
         title = version_name(result, results) if len(shown) > 1 else ""
         columns += gap_columns(title, lines_of_version, of_positive)
-    yield f"by group ({_words_on_groups(shown, kept, len(order))})"
+    yield from wrapped(f"by group ({_words_on_groups(shown, kept, len(order))})")
     yield from table_lines(fitting_group_table(kept, columns))
     if len(kept) < len(order):
         yield f"{len(order) - len(kept)} more with --full"

@@ -210,6 +210,21 @@ def test_the_table_says_what_its_stars_and_p_values_are(run):
         assert len(line) <= 80
 
 
+def test_what_stars_are_fits_a_narrow_terminal(run, monkeypatch):
+    """The line had 79 columns at every width."""
+    monkeypatch.setenv("COLUMNS", "60")
+    rng = np.random.default_rng(19)
+    z = 2.0 * rng.normal(size=(900, 3))
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    np.savez("over.npz", logits=2.0 * z, labels=y, site=rng.integers(0, 3, 900))
+    text = run("evaluate", "over.npz", "--group-by", "site").out
+    first, second = text[text.index("by group") :].splitlines()[:2]
+    assert max(len(first), len(second)) <= 60
+    assert f"{first} {second.strip()}" == (
+        "by group (p adjusted for 3 rows and the verdict; * significant; gap in points)"
+    )
+
+
 def p_values_of_groups(rng, n_fit, n):
     """P-values of four groups of n rows, under Platt scaling fitted to n_fit others."""
     group = rng.choice(4, size=n_fit + n, p=[0.6, 0.3, 0.08, 0.02])
