@@ -2,9 +2,11 @@
 
 So ``melt`` of pandas, ``unpivot`` of polars and ``pivot_longer`` and ``reshape`` of R
 write scores. They become a table with a row for every sample, where the values prove
-it: every sample has every class once, and its probabilities sum to 1.
+it: every sample has every class once, its probabilities sum to 1, and no other numbers
+differ within it, which could be the scores of rows that are samples.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,11 +24,13 @@ from calcli.importers.evidence import (
     kind_of_scores,
 )
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.labels import OPPOSITES, opposite_words
 from calcli.importers.names import are_ours, role_of
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, Table, constant
 from calcli.importers.text_cells import words
-from calcli.numerics import AnyArray, IntArray
+from calcli.items import counts_up
+from calcli.numerics import AnyArray, IntArray, whole_number
 
 FEWEST_SAMPLES = 10
 """Fewer samples may have numbers that sum to 1 by chance."""
@@ -34,6 +38,12 @@ FEWEST_SAMPLES = 10
 MOST_COLUMNS = 50
 MOST_CLASSES = 10_000
 """Most columns of a table in which a row is a class; most classes."""
+
+MOST_LISTED = 9
+"""Fewer classes are listed in a message."""
+
+RANKS = re.compile(r"(?i)(^|[_.\W])(rank|top|place|position|order|k)($|[_.\W])")
+"""Name of a column of ranks."""
 
 ROWS_SEEN = 1000
 """Rows that are looked at first, of columns of numbers."""
@@ -68,15 +78,18 @@ def with_a_row_per_sample(table: Table, request: ImportRequest) -> Table:
         if not has_ids and not _has_label(table.columns, layout):
             continue
         scores = _scores_of(table.columns, layout)
-        if scores:
+        if scores and not _differ_otherwise(table.columns, layout, scores):
             layouts.append((layout, scores))
-    if not layouts:
+    chosen = _one_of(table.columns, layouts)
+    if chosen is None:
         return table
-    layout, scores = layouts[0]
+    layout, scores = chosen
+    layout = _in_order(table, layout, request)
     columns = _columns_of(table, layout, scores)
     labels = columns_of_options(list(table.columns), request.labels)
     if not labels <= columns.keys():
         return table
+    _refuse_numbers_of_words(table, columns, layout, request)
     remark(
         f"{table.file.name}: the {table.n_rows} rows of {', '.join(scores)} are"
         f" {len(layout.rows)} samples of {len(layout.classes)} classes, by"
@@ -152,6 +165,77 @@ def _names_in(column: Column) -> AnyArray | None:
     return None
 
 
+def _one_of(
+    columns: Columns, layouts: Sequence[tuple[_Layout, list[str]]]
+) -> tuple[_Layout, list[str]] | None:
+    """The layout whose classes a label names, or the only one; None where it is unclear.
+
+    Ranks are no classes: the surest of every sample comes first. Words are rather than
+    numbers, which may mark one of two.
+    """
+    unranked = [pair for pair in layouts if not _are_ranks(columns, *pair)]
+    candidates = unranked or list(layouts)
+    in_words = [pair for pair in candidates if not _are_numbers(pair[0].classes)]
+    candidates = in_words or candidates
+    if len(candidates) > 1:
+        candidates = [pair for pair in candidates if _has_label(columns, pair[0])]
+    if len(candidates) != 1:
+        return None
+    return candidates[0]
+
+
+def _are_numbers(classes: Sequence[str]) -> bool:
+    return all(whole_number(name) is not None for name in classes)
+
+
+def _are_ranks(columns: Columns, layout: _Layout, scores: Sequence[str]) -> bool:
+    """True where the classes count up and every sample has its largest score first.
+
+    Of two classes that may be so where one is rare, unless they are called ranks.
+    """
+    if not (counts_up(layout.classes) or counts_up(layout.classes, first=1)):
+        return False
+    values = columns[scores[0]].values()[layout.rows]
+    are_sorted = bool((values[:, 1:] <= values[:, :-1]).all())
+    is_named = RANKS.search(layout.by[-1]) is not None
+    return are_sorted and (is_named or len(layout.classes) > 2)
+
+
+def _in_order(table: Table, layout: _Layout, request: ImportRequest) -> _Layout:
+    """The layout, in the order of ``--class-names`` where these are its classes."""
+    if sorted(request.class_names) != sorted(layout.classes):
+        return layout
+    order = [layout.classes.index(name) for name in request.class_names]
+    return replace(
+        layout, rows=layout.rows[:, order], classes=list(request.class_names)
+    )
+
+
+def _refuse_numbers_of_words(
+    table: Table, columns: Columns, layout: _Layout, request: ImportRequest
+) -> None:
+    """Raise DataError for labels that count classes in words, which have no order."""
+    words = opposite_words(layout.classes)
+    are_numbered = all(name[-1:].isdigit() for name in layout.classes)
+    if request.class_names or are_numbered or words in OPPOSITES:
+        return
+    named = columns_of_options(list(columns), request.labels)
+    for name, column in columns.items():
+        if name not in named and (request.labels or role_of(name) != "labels"):
+            continue
+        values = _names_in(column)
+        if values is not None and values.dtype.kind in "iu":
+            listing = "A,B,…"
+            if len(layout.classes) < MOST_LISTED:
+                listing = ",".join(layout.classes)
+            raise DataError(
+                f"{table.file}: {name!r} has numbers, and the classes in"
+                f" {layout.by[-1]!r} are words in no order; name them in that of the"
+                f" numbers: --class-names {listing}",
+                no_command="nothing tells the order of the classes",
+            )
+
+
 # ---- scores and labels
 
 
@@ -165,6 +249,8 @@ def _scores_of(columns: Columns, layout: _Layout) -> list[str]:
         values = None if name in layout.by else _real_numbers(column)
         if values is None or is_one_hot(values[layout.rows]):
             continue
+        if role_of(name) == "weights":
+            continue
         proof = kind_of_scores(values[layout.rows])
         are_logits = proof.kind == "logits" and parse_name(name).kind == "logits"
         if are_logits and not _has_label(columns, layout):
@@ -173,6 +259,32 @@ def _scores_of(columns: Columns, layout: _Layout) -> list[str]:
         if are_probabilities or are_logits or proof.reason == PERCENTAGES:
             scores.append(name)
     return scores
+
+
+def _differ_otherwise(columns: Columns, layout: _Layout, scores: Sequence[str]) -> bool:
+    """True if labels or other numbers differ within a sample, as those of visits do.
+
+    Numbers may that are largest at the same class, as logits beside probabilities, or
+    that are the same for every sample, and labels that mark one class.
+    """
+    values = columns[scores[0]].values()[layout.rows]
+    at_largest = values.argmax(axis=1)[:, None]
+    for name, column in columns.items():
+        if name in scores or name in layout.by or _is_constant(column, layout.rows):
+            continue
+        if _marks(column, layout.rows) is not None:
+            continue
+        others = _real_numbers(column)
+        if others is None:
+            if role_of(name) == "labels":
+                return True
+            continue
+        of_samples = others[layout.rows]
+        largest = np.take_along_axis(of_samples, at_largest, axis=1)[:, 0]
+        is_same = bool((of_samples == of_samples[0]).all())
+        if not is_same and (largest < of_samples.max(axis=1)).any():
+            return True
+    return False
 
 
 def _has_label(columns: Columns, layout: _Layout) -> bool:

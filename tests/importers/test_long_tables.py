@@ -125,3 +125,82 @@ def test_a_sample_without_one_of_its_classes_is_not_guessed(run):
     done = run("evaluate", table("long.csv", columns))
     assert done.code in (2, 3)
     assert "samples of 3 classes" not in done.err
+
+
+@pytest.mark.parametrize("names", [("ill", "healthy"), ("low", "mid", "high")])
+def test_numbers_of_classes_in_words_are_asked_about(run, names):
+    """They were taken as counted in the order of the alphabet: accuracy .18 for .63."""
+    p, y = drawn(len(names))
+    columns = long(p, y, names, "none")
+    columns["truth"] = [names.index(word) for word in columns["truth"]]
+    done = run("evaluate", table("long.csv", columns))
+    assert done.code == 3
+    assert "the classes in 'class' are words in no order" in done.err
+    options = ["--class-names", ",".join(names), "-o", "made.h5"]
+    assert run("extract", "long.csv", *options).code == 0
+    assert_read(run, "made.h5", p, y)
+
+
+def test_class_names_put_the_columns_in_order(run):
+    """They renamed the columns, which were in the order of the alphabet."""
+    p, y = drawn(3)
+    table("long.csv", long(p, y, ("low", "mid", "high"), "none"))
+    options = ["--class-names", "low,mid,high", "-o", "made.h5"]
+    assert run("extract", "long.csv", *options).code == 0
+    assert_read(run, "made.h5", p, y)
+
+
+def test_classes_are_those_that_a_label_names_not_ranks(run):
+    """The file as a list of the best classes: ``id, rank, class, prob``."""
+    p, y = drawn(3)
+    columns = {name: [] for name in ("id", "rank", "class", "value", "is_true")}
+    for i, row in enumerate(p):
+        for rank, k in enumerate(row.argsort()[::-1], start=1):
+            cells = (i, rank, NAMES[k], row[k], int(y[i] == k))
+            for name, cell in zip(columns, cells, strict=True):
+                columns[name].append(cell)
+    assert_read(run, table("long.csv", columns), p, y)
+
+
+def test_two_ranks_are_no_classes(run):
+    p, y = drawn(2)
+    best = np.sort(p, axis=1)[:, ::-1]
+    is_right = p.argmax(axis=1) == y
+    columns = {
+        "id": np.repeat(np.arange(N), 2),
+        "rank": np.tile([1, 2], N),
+        "prob": best.ravel(),
+        "target": np.stack([is_right, ~is_right], axis=1).astype(int).ravel(),
+    }
+    done = run("evaluate", table("ranks.csv", columns))
+    assert "samples of 2 classes" not in done.err
+
+
+def visits(name="share"):
+    """Three rows of every patient, the shares of which sum to 1, as in a panel."""
+    p, y = drawn(3)
+    share, _ = drawn(3, seed=1)
+    columns = {"patient": np.arange(N) // 3, "visit": np.arange(N) % 3 + 1}
+    return p, y, columns | {name: share[: N // 3].ravel()}
+
+
+@pytest.mark.parametrize("name", ["share", "weight", "attention"])
+def test_rows_that_are_samples_stay_so(run, name):
+    """Columns of scores, too, differ within a patient; shares were read as scores."""
+    p, y, columns = visits(name)
+    for k, word in enumerate(NAMES):
+        columns[f"p_{word}"] = p[:, k]
+    columns["truth"] = [NAMES[k] for k in y]
+    table("visits.csv", columns)
+    assert (
+        run("extract", "visits.csv", "--sample-weight", "none", "-o", "v.h5").code == 0
+    )
+    assert_read(run, "v.h5", p, y)
+
+
+def test_a_probability_beside_shares_stays_one_of_two_classes(run):
+    """It was left out, and accuracy was that of the shares."""
+    p, y = drawn(2)
+    _, _, columns = visits()
+    columns |= {"prob": p[:, 1], "label": y}
+    assert_read(run, table("visits.csv", columns), p, y)
