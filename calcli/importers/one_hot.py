@@ -14,7 +14,12 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.importers.column_options import columns_of_options, some_of
 from calcli.importers.common_text import Around, n_common_parts, texts_around
-from calcli.importers.evidence import PERCENTAGES, is_one_hot, kind_of_scores
+from calcli.importers.evidence import (
+    PERCENTAGES,
+    is_one_hot,
+    kind_of_scores,
+    label_evidence,
+)
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import role_of
 from calcli.importers.remarks import remark
@@ -61,6 +66,8 @@ def with_labels_of_one_hot(table: Table, request: ImportRequest) -> Table:
     columns = dict(table.columns)
     options = (*request.scores, *request.labels, *request.pieces)
     named = columns_of_options(list(columns), options)
+    for names in request.named.values():
+        named.update(names)
     marks = without(_zeros_and_ones(columns), named)
     if any(role_of(name) == "labels" and name not in marks for name in columns):
         return table
@@ -69,9 +76,13 @@ def with_labels_of_one_hot(table: Table, request: ImportRequest) -> Table:
         if column.cells == "number" and name not in marks:
             scores.append(name)
     for run in _one_hot_runs(columns, marks):
-        one_hot = _named_as_scores(columns, run, scores)
-        if one_hot is not None:
-            name = _name_of(one_hot, columns)
+        one_hot, family = _named_as_scores(columns, run, scores)
+        if one_hot is None:
+            continue
+        name = _name_of(one_hot, columns)
+        are_numbers = all(whole_number(word) is not None for word in one_hot.classes)
+        is_sure = are_numbers or role_of(name) == "labels"
+        if is_sure or _follow(table.columns, one_hot, family):
             columns = _replaced(table, columns, one_hot, name)
             remark(
                 f"{table.file.name}: {some_of(one_hot.columns)} have a single 1 in"
@@ -123,14 +134,17 @@ def _one_hot_runs(
 
 def _named_as_scores(
     columns: Columns, runs: Sequence[list[str]], scores: Sequence[str]
-) -> OneHot | None:
-    """The columns whose classes scores are named after, one to one; None for none."""
+) -> tuple[OneHot | None, list[str]]:
+    """The columns whose classes scores are named after, one to one, and these scores.
+
+    None for none.
+    """
     for run in runs:
         for one_hot in _namings(run):
             for family in _scores_of(one_hot, scores):
                 if _prove_scores(columns, family) and _are_one_hot(columns, run):
-                    return one_hot
-    return None
+                    return one_hot, family
+    return None, []
 
 
 def _namings(names: Sequence[str]) -> Iterator[OneHot]:
@@ -174,6 +188,41 @@ def _prove_scores(columns: Columns, names: Sequence[str]) -> bool:
         if all(array.ndim == 1 and array.dtype.kind in "iuf" for array in values):
             proof = kind_of_scores(np.stack(values, axis=1))
             return proof.kind is not None or proof.reason == PERCENTAGES
+    return False
+
+
+def _follow(columns: Columns, one_hot: OneHot, family: Sequence[str]) -> bool:
+    """True for classes that surely follow the scores, as labels and predictions do.
+
+    Beside a column that has the classes in words only predictions count, which are the
+    largest score in every row: other dummies may be of a feature.
+    """
+    with suppress(DataError):
+        scores = np.stack([columns[name].values() for name in family], axis=1)
+        marks = [columns[name].values() for name in one_hot.columns]
+        classes = np.stack(marks, axis=1).argmax(axis=1)
+        proof = kind_of_scores(scores)
+        kind = proof.kind
+        if proof.reason == PERCENTAGES:
+            scores = scores / 100
+            kind = "probs"
+        evidence = label_evidence(scores, classes, kind)
+        if evidence is None or not evidence.is_proven:
+            return False
+        are_largest = bool((scores.argmax(axis=1) == classes).all())
+        return are_largest or not _has_words(columns, one_hot.classes)
+    return False
+
+
+def _has_words(columns: Columns, classes: Sequence[str]) -> bool:
+    """True if a column has some of the classes, and nothing else, in words."""
+    for column in columns.values():
+        if column.cells != "text" or column.empty_row is not None:
+            continue
+        with suppress(DataError):
+            found = set(column.values().astype(str).tolist())
+            if len(found) > 1 and found.issubset(classes):
+                return True
     return False
 
 

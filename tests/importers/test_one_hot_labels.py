@@ -147,3 +147,31 @@ def test_columns_that_options_name_stay_as_they_are(run):
     done = run(*command)
     assert done.code == 0, done.err
     assert "one-hot labels became class indices" in done.err
+
+
+def test_dummies_of_a_feature_with_the_same_classes(run):
+    """The class before, say: it was read as the label, or proposed beside the right one."""
+    p, y = drawn(3)
+    columns = scores(p) | one_hot(np.roll(y, 1), "previous_{}")
+    assert run("evaluate", table("scores.csv", columns)).code == 3
+    columns |= {"species": [NAMES[k] for k in y]}
+    assert_read(run, table("scores.csv", columns), p, y)
+
+
+def test_two_that_follow_the_scores_are_asked_about(run):
+    p, y = drawn(3)
+    columns = scores(p) | one_hot(y, "first_{}") | one_hot(y[::-1], "second_{}")
+    order = np.random.default_rng(1).random(N) < 0.8
+    other = np.where(order, y, np.roll(y, 1))
+    columns |= one_hot(other, "second_{}")
+    assert run("evaluate", table("scores.csv", columns)).code == 3
+
+
+def test_a_column_that_an_option_names_stays(run):
+    p, y = drawn(3)
+    columns = scores(p) | one_hot(np.roll(y, 1), "site_{}")
+    columns |= {"species": [NAMES[k] for k in y]}
+    table("scores.csv", columns)
+    options = ["--labels", "species", "--group-by", f"site_{NAMES[0]}"]
+    assert run("extract", "scores.csv", *options, "-o", "made.h5").code == 0
+    assert_read(run, "made.h5", p, y)
