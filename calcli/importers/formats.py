@@ -163,9 +163,9 @@ KNOWN_BEGINNINGS: dict[tuple[bytes, ...], str] = {
 """First bytes of known but unsupported files, and advice for them."""
 
 MARKUP = re.compile(
-    r"(?i)\s*<(\?xml|!--|(table|div|style|html|head|body|p)\b[^>,;\t]*>)"
+    r"(?i)\s*<(\?xml|!--|(table|div|style|html|head|body|p)\b[^>,;\t]*>(?!\s*[,;|\t]))"
 )
-"""Beginning of HTML and XML, which no name of a column is (``<s>``, ``<5``)."""
+"""Beginning of HTML and XML, which no name of a column is (``<s>``, ``<5``, ``<p>,``)."""
 
 DRAWN_LINE = re.compile(r"(?=.*---)[-+|:=\s]+")
 """A line of a table in Markdown, or as psql, MySQL and tabulate draw it."""

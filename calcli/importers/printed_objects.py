@@ -7,19 +7,22 @@ columns of printed lists, one of classes and one of their scores. Lists of objec
 
 import ast
 import json
-import re
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from calcli.errors import DataError
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.json_columns import rows_of_columns
+from calcli.importers.names import role_of
 from calcli.importers.records import NUMBER_LISTS, WORD_LISTS, with_columns
 from calcli.importers.table import Column, Table
+from calcli.importers.text_cells import LIST_OF_OBJECTS
 from calcli.io.cells import is_blank
 from calcli.items import without
 
-_OBJECT = re.compile(r"\s*(\[\s*)?\{")
-"""Beginning of an object, or of a list of objects."""
+ROWS_SEEN = 1000
+"""Rows that are looked at for numbers that are not whole."""
 
 
 def with_printed_objects(table: Table, request: ImportRequest) -> Table:
@@ -34,6 +37,7 @@ def with_printed_objects(table: Table, request: ImportRequest) -> Table:
             printed[name] = cells
     if not printed:
         return table
+    printed |= _numbered_labels(table, request)
     printed_rows = rows_of_columns(printed)
     made = with_columns(replace(table, records=printed_rows, columns={}), request)
     others = without(table.columns, printed)
@@ -41,13 +45,44 @@ def with_printed_objects(table: Table, request: ImportRequest) -> Table:
 
 
 def _objects(table: Table) -> list[str]:
-    """Columns whose first cell is an object, or a list of them."""
+    """Columns whose first cell is an object, or a list of them.
+
+    Lists of objects beside columns of fractions are something else than the scores, as
+    boxes or alternatives.
+    """
     names = []
+    n_fractions = sum(map(_are_fractions, table.columns.values()))
     for name, column in table.columns.items():
-        is_printed = column.cells == "text" and _OBJECT.match(_first_cell(column))
-        if is_printed or column.cells == "objects":
+        first = _first_cell(column) if column.cells == "text" else ""
+        is_list = column.cells == "objects" or LIST_OF_OBJECTS.match(first)
+        if (is_list and n_fractions < 2) or first.startswith("{"):
             names.append(name)
     return names
+
+
+def _are_fractions(column: Column) -> bool:
+    """True for a column of numbers that are not whole."""
+    if column.cells != "number" or column.empty_row is not None:
+        return False
+    with suppress(DataError):
+        return column.rows(slice(ROWS_SEEN)).dtype.kind == "f"
+    return False
+
+
+def _numbered_labels(table: Table, request: ImportRequest) -> dict[str, list[Any]]:
+    """Columns of labels that are numbers, which tell no order of printed classes."""
+    labels: dict[str, list[Any]] = {}
+    for name, column in table.columns.items():
+        is_label = name in request.labels
+        if not request.labels:
+            is_label = role_of(name) == "labels"
+        if not is_label or column.cells != "number" or column.empty_row is not None:
+            continue
+        with suppress(DataError):
+            values = column.values()
+            if values.ndim == 1 and values.dtype.kind in "iu":
+                labels[name] = values.tolist()
+    return labels
 
 
 def _lists_of_classes(table: Table) -> list[str]:

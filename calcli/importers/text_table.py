@@ -239,7 +239,8 @@ def read_grid(path: Path, opening: Opening, header: list[str] | None) -> Grid:
     elif not opening.has_names_above:
         rows = rows[1:]
         first_row += 1
-        if _have_row_names(rows, names):
+        is_quoted = _begins_with_quote(path, opening)
+        if _have_row_names(rows, names, is_quoted):
             names = ["", *names]
     for number, row in enumerate(rows, start=first_row):
         if len(row) != len(names):
@@ -272,8 +273,22 @@ def _split_rows(path: Path, opening: Opening) -> list[list[str]]:
     return list(filter(None, rows))
 
 
-def _have_row_names(rows: Sequence[Sequence[str]], header: Sequence[str]) -> bool:
-    """True if every row has a name that the header lacks, as in R's ``write.table``."""
+def _begins_with_quote(path: Path, opening: Opening) -> bool:
+    """True if the first cell below the names of the columns is in quotes."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = filter(str.strip, islice(file, opening.n_skipped, None))
+        first_rows = list(islice(lines, 2))
+    return len(first_rows) > 1 and first_rows[1].lstrip().startswith('"')
+
+
+def _have_row_names(
+    rows: Sequence[Sequence[str]], header: Sequence[str], is_quoted: bool
+) -> bool:
+    """True if every row has a name that the header lacks, as in R's ``write.table``.
+
+    is_quoted : whether these names are, as R writes them. Numbers in no order that are
+    not may be a column, where it is the last one that has no name.
+    """
     if not rows or any(len(row) != len(header) + 1 for row in rows):
         return False
     if not any(row[-1].strip() for row in rows):
@@ -286,5 +301,5 @@ def _have_row_names(rows: Sequence[Sequence[str]], header: Sequence[str]) -> boo
     are_whole = all(whole_number(name) is not None for name in names)
     if are_whole:  # rows of a data frame that were drawn from more
         has_ids = role_of(header[0]) == "ids" or is_counter(header[0])
-        return len(names) >= ENOUGH_ROW_NAMES and not has_ids
+        return is_quoted and len(names) >= ENOUGH_ROW_NAMES and not has_ids
     return not any(map(is_number, names))

@@ -300,7 +300,7 @@ class GroupWriter:
         node = self._node.create_dataset(name, shape, dtype)
         self._datasets[name] = _Dataset(node, int(name == TRANSFORMED))
 
-    def write(self, start: int, scores: AnyArray, **per_row: AnyArray) -> None:
+    def write(self, start: int, scores: AnyArray, /, **per_row: AnyArray) -> None:
         """Write rows from ``start`` on: scores (b, k), and per row labels, prediction,
         confidence … ``transformed`` (m, b, k) goes to transforms/logits.
 

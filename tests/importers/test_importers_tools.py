@@ -375,12 +375,61 @@ def test_tables_for_people_are_refused_as_such(run, way):
     assert "HTML" in line or "XML" in line or "printed" in line
 
 
+@pytest.mark.parametrize("file", ["t.csv", "t.parquet"])
+def test_lists_of_objects_beside_scores_are_something_else(run, file):
+    """Boxes, alternatives, messages: they were read in the place of the scores."""
+    cells = [[{"label": "ant", "score": 0.3}] for _ in P]
+    if file == "t.csv":
+        head, *lines = (HEAD + PLAIN).splitlines()
+        lines = [f'"{cell}",{line}\n' for cell, line in zip(cells, lines, strict=True)]
+        write(file, f"scores,{head}\n" + "".join(lines))
+    else:
+        pa = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        columns = {f"prob_{name}": P[:, k] for k, name in enumerate(NAMES)}
+        parquet.write_table(pa.table({"boxes": cells, **columns, "label": WORDS}), file)
+    check(rows_of(run, file))
+
+
+def test_numbers_tell_no_class_of_lists_in_another_order_in_every_row(run):
+    """They were taken as counted in the order of the alphabet, as in no JSON Lines."""
+    lines = []
+    for p, y in zip(P.tolist(), Y.tolist(), strict=True):
+        order = sorted(range(len(NAMES)), key=lambda k: -p[k])
+        cell = [{"label": NAMES[k], "score": p[k]} for k in order]
+        lines.append(f'"{cell}",{y}\n')
+    write("t.csv", "output,label\n" + "".join(lines))
+    line = run("extract", "t.csv", "-o", "x.h5").line
+    assert "the labels are numbers" in line
+    assert "--class-names" in line
+    options = ["--class-names", ",".join(NAMES)]
+    assert run("extract", "t.csv", *options, "-o", "x.h5").code == 0
+
+
 def test_names_in_angle_brackets_are_no_markup(run):
     head = HEAD.replace("prob_ant", "<s>").replace("prob_bee", "<pad>")
     write("t.csv", head + PLAIN)
     assert "save the table as CSV" not in run("extract", "t.csv", "-o", "x.h5").err
     write("t.psv", (HEAD + PLAIN).replace(",", "|"))
     check(rows_of(run, "t.psv"))
+
+
+def test_names_of_tags_as_columns_are_no_markup(run):
+    tags = HEAD.replace("prob_ant", "<p>").replace("prob_bee", "<div>")
+    write("t.csv", tags + PLAIN)
+    assert "save the table as CSV" not in run("extract", "t.csv", "-o", "x.h5").err
+
+
+def test_the_last_column_may_be_the_one_without_a_name(run):
+    """Ages were read as row names, and every score under the name of its neighbour."""
+    ages = np.random.default_rng(1).permutation(10 * N)[:N]
+    lines = []
+    for age, line in zip(ages, PLAIN.splitlines(), strict=True):
+        lines.append(f"{age},{line}\n")
+    names = HEAD.strip().split(",")
+    write("t.csv", ",".join(["age", *names[:-1]]) + "\n" + "".join(lines))
+    assert "cells, expected" in run("extract", "t.csv", "-o", "x.h5").line
 
 
 @pytest.mark.parametrize("separator", [" ", "\t", ","])

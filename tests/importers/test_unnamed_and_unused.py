@@ -743,3 +743,13 @@ def test_columns_of_a_part_that_was_not_asked_for_are_not_named(run, tmp_path, n
     assert "test/region" in kept and "cal" not in kept
     with h5py.File("one.h5") as file:
         assert sorted(file["test"]) == ["ids", "labels", "logits", "region"]
+
+
+@pytest.mark.parametrize("name", ["scores", "start"])
+def test_a_column_may_be_called_as_an_argument_that_writes_it(run, name):
+    """``scores`` ended in an internal error."""
+    rows = "".join(f"0.{3 + i % 4},0.{7 - i % 4},{i % 2},low\n" for i in range(40))
+    Path("a.csv").write_text(f"p_no,p_yes,label,{name}\n{rows}")
+    done = run("extract", "a.csv", "-o", "a.h5")
+    assert done.code == 0, done.err
+    assert f"columns kept for apply to write again: {name}" in done.err
