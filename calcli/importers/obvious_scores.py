@@ -263,6 +263,9 @@ def _family_of_scores(
     ]
     left_over = [name for name in arrays.names if name.path == LEFT_OVER]
     named_by_label = arrays.of_columns("by_label")
+    others = [name for name in families if name not in (*left_over, *by_calibrator)]
+    if by_calibrator and others:  # which are the scores, where none is proven?
+        named_by_label = []
     if left_over and arrays.load(LEFT_OVER) is None:
         candidates.append([name for name in named_by_label if name.core != LEFT_OVER])
     if left_over and (request.kind or _only_core(named_by_label) == LEFT_OVER):

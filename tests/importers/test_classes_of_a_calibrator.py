@@ -87,12 +87,22 @@ def test_of_two_models_each_gets_a_command(run):
     assert done.err.count("--labels none") == 2
 
 
-def test_logits_among_other_numbers_get_a_command_that_works(run):
-    """Another column may be the logit of one more class. No command was proposed."""
+def among_numbered(z):
+    """The scores beside numbered columns, which may be those of another model."""
+    rng = np.random.default_rng(1)
+    return scores(z) | {f"aux{k}": rng.normal(size=len(z)) for k in range(1, 5)}
+
+
+@pytest.mark.parametrize("beside", [among_others, among_numbered])
+def test_logits_among_other_numbers_get_a_command_that_works(run, beside):
+    """Another column may be the logit of one more class. No command was proposed.
+
+    Beside numbered columns they were read, whatever they held.
+    """
     p, y = drawn(3)
     z = np.log(p) + 1.0
     calcli.fit(z, y, "ts", class_names=CLASSES).save("cal.json")
-    done = run("apply", "cal.json", table("new.csv", among_others(z)), "-o", "out.npz")
+    done = run("apply", "cal.json", table("new.csv", beside(z)), "-o", "out.npz")
     assert done.code != 0
     command = shlex.split(done.err.partition("to try: ")[2])
     assert command[3:9] == [
