@@ -352,8 +352,10 @@ class LabelEvidence:
     @property
     def is_likely(self) -> bool:
         """True for classes that may be the labels, of losses as well; of few rows for
-        all.
+        all. Not where a class is missing that the scores expect.
         """
+        if self.absent > MOST_ABSENT:
+            return False
         return self.n < ENOUGH_ROWS or abs(self.z) > LIKELY
 
 

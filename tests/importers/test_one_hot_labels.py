@@ -175,3 +175,13 @@ def test_a_column_that_an_option_names_stays(run):
     options = ["--labels", "species", "--group-by", f"site_{NAMES[0]}"]
     assert run("extract", "scores.csv", *options, "-o", "made.h5").code == 0
     assert_read(run, "made.h5", p, y)
+
+
+def test_no_command_takes_one_of_the_dummies_without_the_first_for_the_label(run):
+    """``drop_first`` of ``pandas.get_dummies``: ``--labels y_cow`` was proposed."""
+    p, y = drawn(3)
+    columns = scores(p, "p_{}") | one_hot(y, "y_{}")
+    del columns["y_cat"]
+    done = run("evaluate", table("scores.csv", columns))
+    assert done.code == 3
+    assert "--labels y_cow" not in done.err and "--labels y_fox" not in done.err
