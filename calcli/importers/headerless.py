@@ -45,14 +45,36 @@ def headerless(table: Table, request: ImportRequest) -> Table:
         labels = table.columns[others[0]].called("labels")
         return replace(table, columns={"scores": scores, "labels": labels})
     if len(names) > 1 and (lists or (real and others)):
-        columns = real or names
-        raise DataError(
-            f"{table.file}: has no column names; name its {len(names)} columns by"
-            f" their numbers: --scores {columns[0]}:{columns[-1]} --labels {names[-1]}"
-            " --kind logits|log_probs|probs"
-        )
+        raise _unnamed(table, arrays, real, others)
     matrix = matrix_of(table, table.columns, names)
     return replace(table, columns={matrix.name: matrix}, is_single=True)
+
+
+def _unnamed(
+    table: Table,
+    arrays: Mapping[str, AnyArray],
+    real: Sequence[str],
+    others: Sequence[str],
+) -> DataError:
+    """Error about columns without names, with the command for one score and one label."""
+    names = list(arrays)
+    columns = list(real or names)
+    listed = ":".join(dict.fromkeys((columns[0], columns[-1])))
+    label = others[-1] if others else names[-1]
+    message = (
+        f"{table.file}: has no column names; name its {len(names)} columns by their"
+        f" numbers: --scores {listed} --labels {label} --kind logits|log_probs|probs"
+    )
+    is_pair = len(names) == 2 and len(real) == len(others) == 1
+    if is_pair and len(np.unique(arrays[others[0]])) == 2:
+        score = arrays[real[0]]
+        is_share = score.min() >= 0.0 and score.max() <= 1.0
+        kind = "probs" if is_share else "logits"
+        option = ["--scores", real[0], "--labels", others[0], "--kind", kind]
+        return DataError(message, option=option)
+    return DataError(
+        message, no_command="nothing says which of them are scores and labels"
+    )
 
 
 def _are_named(names: Sequence[str], request: ImportRequest) -> bool:

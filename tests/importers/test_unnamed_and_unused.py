@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shlex
 import sys
 import tracemalloc
 from pathlib import Path
@@ -753,3 +754,25 @@ def test_a_column_may_be_called_as_an_argument_that_writes_it(run, name):
     done = run("extract", "a.csv", "-o", "a.h5")
     assert done.code == 0, done.err
     assert f"columns kept for apply to write again: {name}" in done.err
+
+
+@pytest.mark.parametrize("label_first", [False, True])
+@pytest.mark.parametrize("kind", ["probs", "logits"])
+def test_one_score_and_one_label_without_names_end_with_the_command(
+    kind, label_first, run
+):
+    rng = np.random.default_rng(4)
+    p = rng.uniform(0.02, 0.98, 200).round(4)
+    y = (rng.random(200) < p).astype(int)
+    score = p if kind == "probs" else np.log(p / (1 - p)).round(4)
+    columns = [y, score] if label_first else [score, y]
+    rows = [",".join(map(str, row)) for row in zip(*columns, strict=True)]
+    Path("pair.csv").write_text("\n".join(rows) + "\n")
+    refused = run("evaluate", "pair.csv")
+    assert refused.code == 3
+    advised = shlex.split(refused.err.partition("to try: ")[2])
+    assert run(*advised[1:]).code == 0
+    done = run("evaluate", "pair.h5", "--metric", "nll", "--format", "value")
+    of_one = p if kind == "probs" else 1 / (1 + np.exp(-score))
+    expected = -np.log(np.where(y == 1, of_one, 1 - of_one)).mean()
+    assert float(done.out) == pytest.approx(expected, abs=1e-9)
