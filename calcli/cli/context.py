@@ -1,6 +1,6 @@
 """Give a running command its messages, workers, bundles and exit code."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -68,13 +68,17 @@ class CommandContext(Console):
         journal: "Journal | None" = None,
         need_labels: bool = True,
         known_classes: Sequence[str] | None = None,
+        opening: Mapping[str, Any] | None = None,
     ) -> Iterator[DataSet]:
         """Open bundles as one data set, read by the workers if there are any.
 
         Prints how arrays were read, and how many rows are left out by their label.
-        known_classes : of a calibrator, after which columns may be named.
+        known_classes : of a calibrator, after which columns may be named. opening :
+        options of reading in place of those of the command.
         """
-        how = {"prefer": prefer, "need_labels": need_labels, **self.args.opening}
+        if opening is None:
+            opening = self.args.opening
+        how = {"prefer": prefer, "need_labels": need_labels, **opening}
         if known_classes:
             how["known_classes"] = known_classes
         with open_data(names, tell=self.say, **how) as rows:

@@ -231,12 +231,14 @@ def _from_calibrator(args: AdaptArgs, name: str, command: CommandContext) -> Ada
     source: DataSet | None = None
     with ExitStack() as stack:
         if args.bundle is not None:
-            command.args = replace(args, labels=None)  # NEW has none
+            without_labels = replace(args, labels=None)
             new = command.rows(
-                [args.bundle], need_labels=False, known_classes=artifact.class_names
+                [args.bundle],
+                need_labels=False,
+                known_classes=artifact.class_names,
+                opening=without_labels.opening,
             )
             rows = stack.enter_context(new)
-            command.args = args
         if source_name is not None:
             old = command.rows([source_name], o.CALIBRATION)
             with _told_of_both_files(args):
