@@ -789,6 +789,8 @@ def test_a_signal_before_an_open_file_has_its_name(good, tmp_path, number):
         cwd=tmp_path,
         capture_output=True,
         text=True,
+        # a job in the background ignores SIGINT, and so would its children
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert done.returncode == 128 + number
     said = "interrupted" if number == signal.SIGINT else "stopped by SIGTERM"
