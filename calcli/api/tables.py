@@ -194,8 +194,8 @@ def _named(
         label = 1 if len(columns) == 2 else 0
         raise DataError(
             f"scores: have the columns {some_of(columns)} in this order, so that label"
-            f" {label} would be {columns[label]!r}; reorder them: scores[{in_order}], or"
-            f" pass class_names={list(columns)} to take them as they are"
+            f" {label} would be {columns[label]!r}; reorder them: scores[{in_order}],"
+            f" or pass class_names={list(columns)} to take them as they are"
         )
     has_numbers = _are_numbers(columns) or _are_numbered(columns)
     return None if has_numbers else columns, values

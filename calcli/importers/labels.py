@@ -245,41 +245,54 @@ def _of_words(
     rows = inverse.reshape(-1)
     if "" in words:
         raise _empty_label(int(np.argmax(rows == words.index(""))), where)
-    names = class_names
     is_by_alphabet = False
+    tells_names = True
     if class_names is None:
-        names = _names_of_two(words, positive, where)
-        if names is None:
-            names = _understood(words, k, where)
-            is_by_alphabet = len(words) == k == 2 and opposite_words(words) is None
-        if names is None:
-            raise _without_names(words, k, where)
-    elif not set(words) <= set(class_names):
-        names = _names_that_fit(words, class_names, k, where)
-    tells_names = names is not class_names
-    names = list(names or ())
+        by_column = _names_of_two(words, positive, where)
+        names = by_column or _understood(words, k, where)
+        is_pair = by_column is None and len(words) == k == 2
+        is_by_alphabet = is_pair and opposite_words(words) is None
+    elif set(words) <= set(class_names):
+        names = list(class_names)
+        tells_names = False
+    else:
+        names = list(_names_that_fit(words, class_names, k, where))
+        tells_names = names != list(class_names)
+    if names is None:
+        raise _without_names(words, k, where)
+    _refuse_twice_named(words, names, where)
+    classes = class_of_each_word(words, names)
+    labels: IntArray = classes[inverse.reshape(raw.shape)]
+    if (labels < 0).any():
+        row = int(np.argmax(labels < 0))
+        raise _unknown_word(row, int(rows[row]), words, names, where)
+    _remark_spelling(words, [names[index] for index in classes], where)
+    are_words = any(whole_number(name.lstrip("-")) is None for name in names)
+    told = names if tells_names and are_words else None
+    return ClassLabels(labels, told, is_by_alphabet and told is not None)
+
+
+def _refuse_twice_named(words: Sequence[str], names: Sequence[str], where: str) -> None:
+    """Raise DataError for a label that is the name of two classes."""
     for word in words:
         if names.count(word) > 1:
             raise DataError(
                 f"{where}: the label {word!r} is the name of two classes;"
                 " --class-names tells them apart"
             )
-    classes = class_of_each_word(words, names)
-    labels: IntArray = classes[inverse.reshape(raw.shape)]
-    if (labels < 0).any():
-        row = int(np.argmax(labels < 0))
-        known = ", ".join(names[:MOST_NAMED])
-        if len(names) > MOST_NAMED:
-            known += ", …"
-        message = f"row {row} has label {words[int(rows[row])]!r}"
-        reason = _why_unknown(words, names)
-        raise DataError(
-            f"{where}: {message}, expected one of {known}", no_command=reason
-        )
-    _remark_spelling(words, [names[index] for index in classes], where)
-    are_words = any(whole_number(name.lstrip("-")) is None for name in names)
-    told = names if tells_names and are_words else None
-    return ClassLabels(labels, told, is_by_alphabet and told is not None)
+
+
+def _unknown_word(
+    row: int, word: int, words: Sequence[str], names: Sequence[str], where: str
+) -> DataError:
+    """Error about a row whose label is no name of a class. word : its place in words."""
+    known = ", ".join(names[:MOST_NAMED])
+    if len(names) > MOST_NAMED:
+        known += ", …"
+    return DataError(
+        f"{where}: row {row} has label {words[word]!r}, expected one of {known}",
+        no_command=_why_unknown(words, names),
+    )
 
 
 def _remark_spelling(words: Sequence[str], names: Sequence[str], where: str) -> None:

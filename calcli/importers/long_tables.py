@@ -72,14 +72,7 @@ def with_a_row_per_sample(table: Table, request: ImportRequest) -> Table:
     is_other = is_other or are_ours(table.columns) or request.choices is not None
     if table.n_rows is None or is_other or are_named:
         return table
-    layouts = []
-    for layout in _layouts(table.columns, table.n_rows):
-        has_ids = len(layout.by) > 1
-        if not has_ids and not _has_label(table.columns, layout):
-            continue
-        scores = _scores_of(table.columns, layout)
-        if scores and not _differ_otherwise(table.columns, layout, scores):
-            layouts.append((layout, scores))
+    layouts = _proven_layouts(table.columns, table.n_rows)
     chosen = _one_of(table.columns, layouts)
     if chosen is None:
         return table
@@ -99,6 +92,19 @@ def with_a_row_per_sample(table: Table, request: ImportRequest) -> Table:
 
 
 # ---- samples and classes
+
+
+def _proven_layouts(columns: Columns, n_rows: int) -> list[tuple[_Layout, list[str]]]:
+    """Layouts in which a row is a class, each with its columns of scores."""
+    layouts = []
+    for layout in _layouts(columns, n_rows):
+        has_ids = len(layout.by) > 1
+        if not has_ids and not _has_label(columns, layout):
+            continue
+        scores = _scores_of(columns, layout)
+        if scores and not _differ_otherwise(columns, layout, scores):
+            layouts.append((layout, scores))
+    return layouts
 
 
 def _layouts(columns: Columns, n_rows: int) -> Iterator[_Layout]:

@@ -260,21 +260,35 @@ def _family_of_scores(
         arrays.of_columns("is_complete"),
         _proven_families(by_calibrator, arrays, request),
         _proven_families(families, arrays, request),
+        *_unproven_families(families, by_calibrator, arrays, request),
     ]
-    left_over = [name for name in arrays.names if name.path == LEFT_OVER]
-    named_by_label = arrays.of_columns("by_label")
-    others = [name for name in families if name not in (*left_over, *by_calibrator)]
-    if by_calibrator and others:  # which are the scores, where none is proven?
-        named_by_label = []
-    if left_over and arrays.load(LEFT_OVER) is None:
-        candidates.append([name for name in named_by_label if name.core != LEFT_OVER])
-    if left_over and (request.kind or _only_core(named_by_label) == LEFT_OVER):
-        candidates.append(left_over)
     for names in candidates:
         core = _only_core(names)
         if core is not None:
             return core
     return None
+
+
+def _unproven_families(
+    families: Sequence[Name],
+    by_calibrator: Sequence[Name],
+    arrays: Arrays,
+    request: ImportRequest,
+) -> list[list[Name]]:
+    """Columns named by a label, and all that are left, where these may be scores."""
+    left_over = [name for name in arrays.names if name.path == LEFT_OVER]
+    if not left_over:
+        return []
+    named_by_label = arrays.of_columns("by_label")
+    others = [name for name in families if name not in (*left_over, *by_calibrator)]
+    if by_calibrator and others:  # which are the scores, where none is proven?
+        named_by_label = []
+    candidates = []
+    if arrays.load(LEFT_OVER) is None:
+        candidates.append([name for name in named_by_label if name.core != LEFT_OVER])
+    if request.kind or _only_core(named_by_label) == LEFT_OVER:
+        candidates.append(left_over)
+    return candidates
 
 
 def _named_by_calibrator(arrays: Arrays) -> list[Name]:

@@ -64,11 +64,7 @@ def with_labels_of_one_hot(table: Table, request: ImportRequest) -> Table:
     if table.n_rows is None or request.per_label:
         return table
     columns = dict(table.columns)
-    options = (*request.scores, *request.labels, *request.pieces)
-    named = columns_of_options(list(columns), options)
-    for names in request.named.values():
-        named.update(names)
-    marks = without(_zeros_and_ones(columns), named)
+    marks = without(_zeros_and_ones(columns), _named_by_options(columns, request))
     if any(role_of(name) == "labels" and name not in marks for name in columns):
         return table
     scores = []
@@ -89,6 +85,15 @@ def with_labels_of_one_hot(table: Table, request: ImportRequest) -> Table:
                 f" every row: read as {name!r}, the class of the row"
             )
     return replace(table, columns=columns)
+
+
+def _named_by_options(columns: Columns, request: ImportRequest) -> set[str]:
+    """The columns that options name."""
+    options = (*request.scores, *request.labels, *request.pieces)
+    named = set(columns_of_options(list(columns), options))
+    for names in request.named.values():
+        named.update(names)
+    return named
 
 
 def _zeros_and_ones(columns: Columns) -> dict[str, IntArray]:
