@@ -14,7 +14,7 @@ from _levels_shared import calibrated, judgement
 from calcli.evaluation.cross_validation import decomposed_loss
 from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.scores import Score
-from calcli.evaluation.selective_threshold import ThresholdSearch
+from calcli.evaluation.threshold_search import ThresholdSearch
 from calcli.metrics.catalog import measure
 from calcli.metrics.class_columns import class_columns
 from calcli.metrics.collect import collect

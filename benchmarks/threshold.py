@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calcli.evaluation.selective_threshold import ThresholdSearch
+from calcli.evaluation.threshold_search import ThresholdSearch
 
 STEPS = "in steps of 0.1"
 GRID = 200_000  # rows of the population

@@ -5,7 +5,7 @@ the same for the field ``confidence`` of its log. Yes/no has two cuts of P(yes):
 accepted above one, no below the other. An option has a cut where its precision is asked
 for. A record is right where all of its answers are.
 
-Each is searched as ``selective_threshold`` does. Each holds with its level on its own,
+Each is searched as ``threshold_search`` does. Each holds with its level on its own,
 the cuts of a question together.
 """
 
@@ -21,12 +21,8 @@ from calcli.decisions.answers import NO, YES, YES_NO
 from calcli.decisions.calibrate import DECIMALS
 from calcli.decisions.wire_confidence import FORMULAS
 from calcli.errors import DataError, UsageError
-from calcli.evaluation.selective_threshold import (
-    Choice,
-    ThresholdSearch,
-    calibrated_columns,
-    check_unweighted,
-)
+from calcli.evaluation.selective_threshold import calibrated_columns, check_unweighted
+from calcli.evaluation.threshold_search import Choice, ThresholdSearch
 from calcli.io.artifact import Artifact
 from calcli.io.bundle import BundleRows
 from calcli.io.bundle_group import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE

@@ -15,7 +15,7 @@ from run_calcli import runner
 from synthetic import truth
 
 from calcli.errors import UsageError
-from calcli.evaluation.selective_threshold import ThresholdSearch
+from calcli.evaluation.threshold_search import ThresholdSearch
 from calcli.metrics.catalog import measure
 from calcli.metrics.context import MetricContext
 from calcli.statistics.acceptance import AcceptanceCurve
