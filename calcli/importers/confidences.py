@@ -170,16 +170,19 @@ def _correctness(
     left, equals, right = option.partition("=")
     path = _path_of(columns, left.strip())
     column = columns[path]
-    word = right.strip(" =")
     if not equals:
         correct = _graded(_one_per_row(column), column.where, request, confidence)
         correct = check_labels(correct, n, 2, column.where, ())
         return Outcome(path, correct, _described(repr(option), correct))
-    if word not in columns and word in column.answers():
+    word = right.strip(" =")
+    try:
+        truth = columns[_path_of(columns, word)]
+    except UsageError:  # no such column
         is_word = np.array([answer == word for answer in column.answers()])
+        if not is_word.any():
+            raise
         correct = check_labels(is_word.astype(np.int64), n, 2, column.where, ())
         return Outcome(path, correct, _described(repr(option), correct))
-    truth = columns[_path_of(columns, word)]
     pairs = _pairs_of_answers(column, truth, right)
     is_equal = np.array([answer == known for answer, known in pairs], dtype=np.int64)
     correct = check_labels(is_equal, n, 2, column.where, ())

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -189,22 +190,30 @@ def refuse_top_confidence(
 
     score, label : paths of the columns.
     """
-    if raw.ndim != 1 or raw.dtype.kind not in "OUS":
-        return
-    words = set(columns[label].answers())
+    words = _distinct_words(raw)
     if len(words) < 3:
         return
-    for path in columns:
+    for path, column in columns.items():
         is_other = path not in (score, label)
         if not is_other or not is_prediction(parse_name(path).core):
             continue
-        if words.intersection(columns[path].answers()):
+        predicted: set[str] = set()
+        with suppress(DataError):  # it is not used
+            predicted = _distinct_words(column.values())
+        if words & predicted:
             options = ["--confidence", score, "--correct", f"{path}={label}"]
             raise DataError(
                 f"{where}: one score a row, and labels of {len(words)} words: is it the"
                 f" confidence of {path!r}? {shlex.join(options)}",
                 option=options,
             )
+
+
+def _distinct_words(values: AnyArray) -> set[str]:
+    """The words of a column; none of a column of numbers or lists."""
+    if values.ndim != 1 or values.dtype.kind != "U":
+        return set()
+    return set(np.unique(values).tolist())
 
 
 def _is_of_class_0(word: str) -> bool:

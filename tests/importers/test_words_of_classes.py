@@ -260,3 +260,17 @@ def test_one_score_beside_a_prediction_of_many_words_is_its_confidence(run):
     assert run(*advised[1:]).code == 0
     done = run("evaluate", "top.h5", "--metric", "accuracy", "--format", "value")
     assert float(done.out) == pytest.approx(is_right.mean(), abs=1e-12)
+
+
+def test_predictions_that_are_lists_or_broken_are_no_confidence(run):
+    """A list cannot be compared with words; a cell that is no number is not used."""
+    rows = [
+        {"label": "abc"[i % 3] * 2, "predictions": ["aa", "bb"], "prob": 0.2 + i / 200}
+        for i in range(100)
+    ]
+    Path("lists.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    refused = run("evaluate", "lists.jsonl")
+    assert refused.code == 3 and "labels are words" in refused.err
+    columns = {"label": [row["label"] for row in rows], "pred": [1.5, "x"] * 50}
+    columns |= {"prob": [row["prob"] for row in rows]}
+    assert run("evaluate", table("mixed.csv", columns)).code == 3
