@@ -1,28 +1,27 @@
 """Read the records of a log one by one: JSON Lines, or one JSON list of objects.
 
-Files may be packed by gzip.
+Files may be packed by gzip, bzip2 or xz.
 """
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
 from calcli.decisions.answers import NAMED_ANSWERS, is_label_word
 from calcli.errors import DataError, one_line
 from calcli.items import are_all
+from calcli.packed_files import HEAD_BYTES, open_packed, packing_of, unpacking_errors
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-GZIP = b"\x1f\x8b"
 LONGEST_UNPACKED = 1 << 30
 """Bytes of a line, or a list of records, above which packed files are refused."""
 
-HEAD_BYTES = 64
+BEGINNING_BYTES = 64
 
 ANSWERS_OF_A_RECORD = frozenset(NAMED_ANSWERS) - {"results"}
 """Names of a list of answers; ``results`` is one of records as well."""
@@ -45,17 +44,17 @@ def records(path: Path) -> Iterator[Numbered]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file, or what gzip has packed in it. Raises DataError for a broken one."""
+    """Open a file, or what is packed in it. Raises DataError for a broken one."""
     with path.open("rb") as file:
-        is_packed = file.read(len(GZIP)) == GZIP
+        packing = packing_of(file.read(HEAD_BYTES))
         file.seek(0)
-        if not is_packed:
+        if packing is None:
             yield file
             return
         try:
-            with gzip.open(file) as unpacked:
-                yield cast(BinaryIO, unpacked)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as problem:
+            with open_packed(file, packing) as unpacked:
+                yield unpacked
+        except unpacking_errors(packing) as problem:
             raise DataError(
                 f"{path}: cannot be unpacked: {one_line(problem)}; is the file"
                 " complete?"
@@ -66,7 +65,7 @@ def begins_like_json(path: Path) -> bool:
     """True for a file whose first character is a bracket of JSON."""
     try:
         with opened(path) as file:
-            head = file.read(HEAD_BYTES).removeprefix(BYTE_ORDER_MARK).lstrip()
+            head = file.read(BEGINNING_BYTES).removeprefix(BYTE_ORDER_MARK).lstrip()
     except DataError:
         return False
     return head[:1] in (b"{", b"[")
@@ -166,7 +165,7 @@ def _wrapped(value: Mapping[str, Any]) -> Wrapped | None:
 def _whole(path: Path) -> list[Record]:
     """Records of a file that is one JSON value. Raises DataError."""
     with opened(path) as file:
-        is_packed = isinstance(file, gzip.GzipFile)
+        is_packed = not isinstance(file, BufferedReader)
         data = file.read(LONGEST_UNPACKED if is_packed else -1)
     if is_packed and len(data) == LONGEST_UNPACKED:
         raise DataError(f"{path}: unpacks to more than 1 GiB; write a record a line")

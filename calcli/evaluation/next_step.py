@@ -14,6 +14,7 @@ from calcli.evaluation.verdict import Verdict
 from calcli.importers.decision_logs import LOG_SUFFIXES
 from calcli.io.locate import Location, split_where
 from calcli.io.score_files import names_of_new_scores
+from calcli.packed_files import without_packing
 from calcli.statistics.p_values import adjusted
 
 STRONGEST = "auto"
@@ -188,7 +189,7 @@ def _whole_log(name: str) -> str:
 def _question_of_log(name: str) -> str | None:
     """The question of ``LOG:QUESTION``; None for other names."""
     path, question = split_where(name)
-    unpacked = path.name.lower().removesuffix(".gz")
+    unpacked = without_packing(path.name.lower())
     return question if unpacked.endswith(LOG_SUFFIXES) else None
 
 

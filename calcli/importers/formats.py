@@ -152,8 +152,6 @@ KNOWN_BEGINNINGS: dict[tuple[bytes, ...], str] = {
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",): (
         f"is an Excel workbook of the old kind; {AS_CSV}"
     ),
-    (b"BZh",): "is packed with bzip2; unpack it first",
-    (b"\xfd7zXZ",): "is packed with xz; unpack it first",
     (b"\x28\xb5\x2f\xfd",): "is packed with zstd; unpack it first",
     (b"X\n\0\0\0", b"RDX"): "holds an R object; write it with write.csv",
     (b"<!DOCTYPE", b"<!doctype", b"<html"): (

@@ -1,7 +1,6 @@
-"""Resolve sources to seekable files: folders, pipes, gzip, a table in a zip archive."""
+"""Resolve sources to seekable files: folders, pipes, packed files, a table in a zip."""
 
 import atexit
-import gzip
 import sys
 import tempfile
 import zipfile
@@ -19,8 +18,8 @@ from calcli.io.atomic import is_stream
 from calcli.io.inputs import DESCRIPTORS, note
 from calcli.io.locate import natural
 from calcli.io.validate import refuse_bomb
+from calcli.packed_files import open_packed, packing_of, without_packing
 
-GZIP = b"\x1f\x8b"
 PACKED = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet"})
 """Suffixes of a file that is read from inside a zip archive (``a.csv.zip``)."""
 
@@ -53,7 +52,8 @@ class Sources:
 def settle_sources(
     sources: Sequence[Path], stack: ExitStack, settled: Sources | None = None
 ) -> Sources:
-    """Resolve folders to files in natural order, pipes and gzip to temporary files.
+    """Resolve folders to files in natural order, pipes and packed files to
+    temporary ones.
 
     ``stack`` removes these. ``-`` and ``/dev/stdin`` are the standard input. settled :
     the files are appended to it. Raises DataError.
@@ -84,7 +84,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 def _is_known(path: Path) -> bool:
     """True for a visible file with the suffix of a format, packed or not."""
-    unpacked = Path(path.name.removesuffix(".gz"))
+    unpacked = Path(without_packing(path.name))
     names = {path.suffix.lower(), unpacked.suffix.lower()}
     return not path.name.startswith(".") and not names.isdisjoint(suffixes())
 
@@ -128,7 +128,7 @@ def _stdin_file() -> Path:
 def _packed(
     path: Path, shown: Path, stack: ExitStack
 ) -> tuple[str, Callable[[], Any]] | None:
-    """(name, opener) of the one file inside gzip, or one table in a zip archive.
+    """(name, opener) of the one file packed in another, or one table in a zip archive.
 
     None for other files.
     """
@@ -136,9 +136,10 @@ def _packed(
         file = SourceFile(path)
     except DataError:
         return None  # the reader raises the error
-    if file.head.startswith(GZIP):
-        name = shown.name.removesuffix(".gz") or shown.name
-        return name, lambda: gzip.open(path)
+    packing = packing_of(file.head)
+    if packing is not None:
+        name = without_packing(shown.name) or shown.name
+        return name, lambda: open_packed(path, packing)
     # macOS adds files of its own
     names = [name for name in file.members or [] if not name.startswith("__MACOSX/")]
     if len(names) != 1 or Path(names[0]).suffix.lower() not in PACKED:

@@ -45,7 +45,15 @@ LAYERS = [
     ["free_memory", "numerics", "parallel"],
     ["optional_packages"],
     ["output"],
-    ["errors", "items", "number_words", "records", "role_words", "settings"],
+    [
+        "errors",
+        "items",
+        "number_words",
+        "packed_files",
+        "records",
+        "role_words",
+        "settings",
+    ],
 ]
 # Within metrics/, from the walk over the rows down to what a table of them holds; the plain
 # functions of arrays that all of these use stand below, in statistics/.

@@ -1,7 +1,9 @@
 """One calibrator for a log: fitted, evaluated, applied, and refused where it must be."""
 
+import bz2
 import gzip
 import json
+import lzma
 import runpy
 import shlex
 import subprocess
@@ -490,26 +492,31 @@ def test_a_log_of_one_question_is_run_as_a_whole_and_written_back(run):
     assert "probabilities" in made[0]["answers"]["team"]
 
 
-def test_a_packed_log_is_a_log(run):
+@pytest.mark.parametrize(
+    ("ending", "pack"),
+    [("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress)],
+)
+def test_a_packed_log_is_a_log(run, ending, pack):
     text = SAMPLE.read_bytes()
-    Path("log.jsonl.gz").write_bytes(gzip.compress(text))
+    packed_log = f"log.jsonl.{ending}"
+    Path(packed_log).write_bytes(pack(text))
     Path("log.jsonl").write_bytes(text)
-    for name in ("log.jsonl", "log.jsonl.gz"):
+    for name in ("log.jsonl", packed_log):
         assert run("fit", name, "-o", f"{name}.json").code == 0
         assert run("apply", f"{name}.json", name, "-o", f"{name}.out.jsonl").code == 0
     plain, packed = (
         read_lines("log.jsonl.out.jsonl"),
-        read_lines("log.jsonl.gz.out.jsonl"),
+        read_lines(f"{packed_log}.out.jsonl"),
     )
     assert [record["answers"] for record in plain] == [
         record["answers"] for record in packed
     ]
-    done = run("evaluate", "log.jsonl.gz")
-    assert done.out.splitlines()[-1] == "next: calcli run log.jsonl.gz"
-    Path("cut.jsonl.gz").write_bytes(gzip.compress(text)[:-500])
-    done = run("fit", "cut.jsonl.gz")
+    done = run("evaluate", packed_log)
+    assert done.out.splitlines()[-1] == f"next: calcli run {packed_log}"
+    Path(f"cut.jsonl.{ending}").write_bytes(pack(text)[:-500])
+    done = run("fit", f"cut.jsonl.{ending}")
     assert done.code == 3
-    assert "cut.jsonl.gz: cannot be unpacked" in done.line
+    assert f"cut.jsonl.{ending}: cannot be unpacked" in done.line
 
 
 def test_rounded_probabilities_sum_to_1():

@@ -1,7 +1,9 @@
 """Shards joined to one bundle, (confidence, correct) pairs, sources that are folders, pipes or gzipped."""
 
+import bz2
 import gzip
 import json
+import lzma
 import re
 from pathlib import Path
 
@@ -307,15 +309,35 @@ def test_a_folder_is_the_files_in_it(tmp_path, out):
         import_scores([tmp_path / "none"], out, force=True)
 
 
-def test_gzipped_tables_and_broken_ones(tmp_path, out):
+PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+
+
+@pytest.mark.parametrize("ending", PACKERS)
+def test_packed_tables_and_broken_ones(tmp_path, out, ending):
+    pack = PACKERS[ending]
+    packed = tmp_path / f"t.csv.{ending}"
     text = "label,logits_a,logits_b\n" + "".join(
         f"{i % 2},{i},{i / 2}\n" for i in range(50)
     )
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode()))
-    assert bring(tmp_path / "t.csv.gz", out)["logits"].shape == (50, 2)
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode())[:-20])
-    with pytest.raises(DataError, match=r"t\.csv\.gz: cannot be unpacked"):
-        bring(tmp_path / "t.csv.gz", out)
+    packed.write_bytes(pack(text.encode()))
+    assert bring(packed, out)["logits"].shape == (50, 2)
+    packed.write_bytes(pack(text.encode())[:-20])
+    with pytest.raises(DataError, match=rf"t\.csv\.{ending}: cannot be unpacked"):
+        bring(packed, out)
+    packed.write_bytes(pack(b"0" * 65 * 2**20))  # refused as 65 MiB of nothing
+    with pytest.raises(DataError, match=r"far more than scores shrink by"):
+        bring(packed, out)
+
+
+@pytest.mark.parametrize("ending", PACKERS)
+def test_packed_json_lines_in_a_folder(tmp_path, out, ending):
+    lines = "".join(
+        json.dumps({"logits": [i, i / 2], "label": i % 2}) + "\n" for i in range(50)
+    )
+    (tmp_path / "made").mkdir()
+    packed = tmp_path / "made" / f"t.jsonl.{ending}"
+    packed.write_bytes(PACKERS[ending](lines.encode()))
+    assert bring(tmp_path / "made", out)["logits"].shape == (50, 2)
 
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdin"])

@@ -256,7 +256,8 @@ REFUSED = {
     ),
     "a workbook": (lambda: a_file("t.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99)), "save the table as CSV"),
     "MATLAB": (lambda: a_file("t.mat", b"MATLAB 5.0 MAT-file" + bytes(200)), "cannot read it as matlab"),
-    "xz": (lambda: a_file("t.csv.xz", b"\xfd7zXZ\x00" + bytes(99)), "is packed with xz; unpack it"),
+    "xz": (lambda: a_file("t.csv.xz", b"\xfd7zXZ\x00" + bytes(99)), "t.csv.xz: cannot be unpacked"),
+    "zstd": (lambda: a_file("t.csv.zst", b"\x28\xb5\x2f\xfd" + bytes(99)), "is packed with zstd; unpack it"),
 }  # fmt: skip
 
 

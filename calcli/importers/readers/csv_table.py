@@ -26,7 +26,7 @@ SUFFIXES = (".csv", ".tsv", ".txt")
 
 @reader(
     "csv",
-    "tables of text: CSV, TSV, with or without column names, also gzipped",
+    "tables of text: CSV, TSV, with or without column names, packed (gz, bz2, xz) too",
     suffixes=SUFFIXES,
     sniff=lambda file: (
         file.is_text
