@@ -221,7 +221,7 @@ def where(report: Judgement) -> Answer:
         if report.verdict.significant == ("split",):
             return Answer("Beside the prediction.", f"No {parts} stands out.")
         return Answer("Everywhere a little.", f"No single {parts} stands out.")
-    return Answer("Nowhere.", f"No {parts} is significantly off.")
+    return Answer("No place found.", f"No {parts} is significantly off.")
 
 
 def _parts_words(facts: Facts) -> str:

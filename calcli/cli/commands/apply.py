@@ -320,6 +320,29 @@ def _refuse_swapped(args: ApplyArgs) -> None:
         )
 
 
+def _least_confidence(args: ApplyArgs, artifact: Artifact) -> float | None:
+    """Lowest confidence that is accepted (``--threshold``); None where all are."""
+    if args.threshold is None:
+        return None
+    question = None
+    if len(args.expanded) == 1:
+        question = split_where(args.expanded[0])[1]
+    return read_threshold(args.threshold, artifact, question)
+
+
+def _refuse_linked_inputs(args: ApplyArgs, targets: Sequence[Path]) -> None:
+    """Refuse outputs that are files to which a bundle's links lead.
+
+    Opening a bundle notes those files; its errors are reported later.
+    """
+    options = {"prefer": ("test",), "need_labels": False, **args.opening}
+    for bundle in args.expanded:
+        with suppress(CalcliError), open_bundle(bundle, **options):
+            pass
+    for target in targets:
+        refuse_input(target)
+
+
 def run(args: ApplyArgs) -> int:
     """Apply one artifact to every bundle.
 
@@ -331,24 +354,13 @@ def run(args: ApplyArgs) -> int:
         if by_question is not None:
             return apply_log(args, by_question)
     artifact = load(args.artifact)
-    least = None
-    if args.threshold is not None:
-        question = None
-        if len(args.expanded) == 1:
-            question = split_where(args.expanded[0])[1]
-        least = read_threshold(args.threshold, artifact, question)
+    least = _least_confidence(args, artifact)
     done: list[AppliedBundle] = []
     new_folder = not os.path.exists(args.output)
     targets = _targets(args)
     probe_all(args.expanded)
     if len(targets) > 1 and any(map(os.path.exists, targets)):
-        # Opening notes the files that its links lead to; errors are reported later.
-        options = {"prefer": ("test",), "need_labels": False, **args.opening}
-        for bundle in args.expanded:
-            with suppress(CalcliError), open_bundle(bundle, **options):
-                pass
-        for target in targets:
-            refuse_input(target)
+        _refuse_linked_inputs(args, targets)
     try:
         with CommandContext(args) as command:
             shards = _shards(command, artifact, targets, least)
