@@ -44,7 +44,7 @@ from calcli.evaluation.watch_log import LogWatchOutput
 from calcli.evaluation.watch_state import WatchOutput
 from calcli.exporting.exporting import ExportOutput
 from calcli.fit_questions import LogFitOutput
-from calcli.importers.writing import ExtractOutput
+from calcli.importers.building.writing import ExtractOutput
 from calcli.io.artifact import _Envelope
 
 FOLDER = Path(__file__).resolve().parent / "schemas"

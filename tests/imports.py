@@ -5,11 +5,11 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from calcli.importers.dealing import Splitting
+from calcli.importers.building.dealing import Splitting
+from calcli.importers.evidence.source_arrays import Arrays
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
-from calcli.importers.proposal import propose
-from calcli.importers.source_arrays import Arrays
+from calcli.importers.proposing.proposal import propose
 from calcli.importers.table import Column, constant
 
 

@@ -22,9 +22,9 @@ from calcli.api.tables import (
 from calcli.block import Codes
 from calcli.errors import DataError, UsageError
 from calcli.fitting.compatibility import check_fits
-from calcli.importers.contradictions import refuse_reversed_alphabet
-from calcli.importers.evidence import kind_of_scores
-from calcli.importers.labels import labels_in_memory
+from calcli.importers.building.contradictions import refuse_reversed_alphabet
+from calcli.importers.building.labels import labels_in_memory
+from calcli.importers.evidence.kinds import kind_of_scores
 from calcli.importers.open_any_file import expand, open_data, open_rows
 from calcli.importers.remarks import remarks
 from calcli.io.artifact import Artifact

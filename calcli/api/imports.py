@@ -40,7 +40,7 @@ def extract(
     >>> [(bundle["name"], bundle["n"]) for bundle in made["bundles"]]
     [('cal', 2), ('test', 2)]
     """
-    from calcli.importers.dealing import Splitting
+    from calcli.importers.building.dealing import Splitting
     from calcli.importers.import_request import ImportRequest
     from calcli.importers.import_scores import import_scores
     from calcli.io.split import parse_split

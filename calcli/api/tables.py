@@ -12,13 +12,14 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.fitting.compatibility import comparable_names, moved_class
-from calcli.importers.column_options import some_of
-from calcli.importers.common_text import differing_parts
-from calcli.importers.contradictions import is_reversed_pair
-from calcli.importers.evidence import kind_of_scores
-from calcli.importers.labels import names_inside, opposite_words
-from calcli.importers.names import is_counter, is_index, role_of
-from calcli.importers.spellings import class_of_each_word
+from calcli.importers.building.contradictions import is_reversed_pair
+from calcli.importers.building.labels import names_inside
+from calcli.importers.evidence.kinds import kind_of_scores
+from calcli.importers.names.column_options import some_of
+from calcli.importers.names.common_text import differing_parts
+from calcli.importers.names.opposites import opposite_words
+from calcli.importers.names.roles import is_counter, is_index, role_of
+from calcli.importers.names.spellings import class_of_each_word
 from calcli.io.memory import as_array, as_names
 from calcli.items import counts_up, duplicates, present
 from calcli.numerics import AnyArray, whole_number

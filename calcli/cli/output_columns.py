@@ -84,7 +84,7 @@ def _unused_columns(rows: BundleRows, taken: frozenset[str]) -> list[SheetColumn
     if not unused:
         return []
     # Needed by few bundles.
-    from calcli.importers.looks import ROWS_OF_CARRIED, goes_along
+    from calcli.importers.evidence.looks import ROWS_OF_CARRIED, goes_along
 
     first = min(rows.n, ROWS_OF_CARRIED)
     columns = []

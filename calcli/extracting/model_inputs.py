@@ -18,7 +18,7 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError, blaming, check_choice
 from calcli.importers.formats import open_table
-from calcli.importers.names import ROLES
+from calcli.importers.names.roles import ROLES
 from calcli.importers.table import Column, Table
 from calcli.io.inputs import note, stamp
 from calcli.io.locate import split_where

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from calcli.calibrator import Calibrator
 from calcli.errors import DataError
-from calcli.importers.common_text import differing_parts
+from calcli.importers.names.common_text import differing_parts
 from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import check_chain, check_upstream

@@ -24,13 +24,13 @@ from calcli.decisions.records import (
 )
 from calcli.decisions.wire_confidence import WORDS
 from calcli.errors import DataError, UsageError, one_line
-from calcli.importers.bundles import Imported
-from calcli.importers.dealing import Splitting, deal
+from calcli.importers.building.bundles import Imported
+from calcli.importers.building.dealing import Splitting, deal
+from calcli.importers.building.writing import ImportReport, write_groups
 from calcli.importers.formats import to_utf_8
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark, remarks
-from calcli.importers.writing import ImportReport, write_groups
 from calcli.io.artifact import Link
 from calcli.io.bundle_group import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE
 from calcli.io.inputs import file_sha256

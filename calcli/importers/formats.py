@@ -14,7 +14,7 @@ from typing import Any
 
 from calcli.errors import DataError, SaysHow, one_line
 from calcli.importers import readers
-from calcli.importers.arrange import arranged
+from calcli.importers.arranging.arrange import arranged
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import reading, remark
 from calcli.importers.source_file import SourceFile

@@ -15,41 +15,55 @@ from typing import Any
 
 from calcli import __version__
 from calcli.errors import CalcliError, UsageError, one_line
-from calcli.importers.advice import with_command, with_option
-from calcli.importers.advised_commands import (
+from calcli.importers.advising.advice import with_command, with_option
+from calcli.importers.advising.advised_commands import (
     advised_import,
     longer,
     with_reason,
     without_commands,
 )
-from calcli.importers.array_names import parse_name
-from calcli.importers.bundles import Imported, attributes_of, build
-from calcli.importers.carried_columns import remark_unused, unused, with_carried
-from calcli.importers.confidences import build_confidences, confidences_by_name
-from calcli.importers.dealing import Dealt, Splitting, deal, refuse_second_split
+from calcli.importers.building.bundles import Imported, attributes_of, build
+from calcli.importers.building.carried_columns import (
+    remark_unused,
+    unused,
+    with_carried,
+)
+from calcli.importers.building.confidences import build_confidences, confidences_by_name
+from calcli.importers.building.dealing import (
+    Dealt,
+    Splitting,
+    deal,
+    refuse_second_split,
+)
+from calcli.importers.building.per_label import labels_as_rows
+from calcli.importers.building.row_labels import with_mark_of_fractions
+from calcli.importers.building.writing import ImportReport, write_groups
 from calcli.importers.decision_logs import (
     is_decision_log,
     read_decision_log,
     write_log,
 )
+from calcli.importers.evidence.source_arrays import Arrays
 from calcli.importers.formats import open_table
-from calcli.importers.gold import Joined, add_gold, align_labels, column_of_answers
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.join import join_tables, remark_shards
-from calcli.importers.missing import without_missing
-from calcli.importers.named_columns import with_named_columns
-from calcli.importers.names import COLUMNS
-from calcli.importers.per_label import labels_as_rows
-from calcli.importers.proposal import propose
+from calcli.importers.joining.gold import (
+    Joined,
+    add_gold,
+    align_labels,
+    column_of_answers,
+)
+from calcli.importers.joining.join import join_tables, remark_shards
+from calcli.importers.joining.missing import without_missing
+from calcli.importers.joining.named_columns import with_named_columns
+from calcli.importers.joining.votes import count_votes
+from calcli.importers.names.array_names import parse_name
+from calcli.importers.names.roles import COLUMNS
+from calcli.importers.proposing.proposal import propose
 from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark, remarks
-from calcli.importers.row_labels import with_mark_of_fractions
-from calcli.importers.source_arrays import Arrays
 from calcli.importers.sources import Sources, settle_sources
 from calcli.importers.table import Column, Columns, Table, unite
 from calcli.importers.unit_files import files_of_units
-from calcli.importers.votes import count_votes
-from calcli.importers.writing import ImportReport, write_groups
 from calcli.io.atomic import check_output
 from calcli.io.inputs import file_sha256
 from calcli.io.locate import matching_files

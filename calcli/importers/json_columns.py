@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.array_names import parse_name
+from calcli.importers.names.array_names import parse_name
 from calcli.importers.ragged import Parts, array_of_objects
 from calcli.importers.table import Cells, Column, Record, Table, constant
 from calcli.importers.text_cells import (

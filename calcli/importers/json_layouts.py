@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli.errors import DataError
-from calcli.importers.array_names import parse_name, parse_names
+from calcli.importers.names.array_names import parse_name, parse_names
 from calcli.importers.table import Record
 from calcli.items import are_all, has_any
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli.importers.arrow_columns import columns_of_arrow
-from calcli.importers.names import are_ours
+from calcli.importers.names.roles import are_ours
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 from calcli.importers.text_cells import FEWEST_DECIMALS, words_of

@@ -34,8 +34,8 @@ from calcli.io.read_line import read_line
 from calcli.settings import command_words, common_fields
 
 if TYPE_CHECKING:
+    from calcli.importers.building.writing import ImportReport
     from calcli.importers.import_request import ImportRequest
-    from calcli.importers.writing import ImportReport
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![a-z-…])")
 """An option in a message, not one that is cut off."""
@@ -200,9 +200,9 @@ def _with_advice(
     problem: DataError, source: Path, group: str | None, how: Opening
 ) -> CalcliError:
     """The error of a bundle, with the command that reads it, or why there is none."""
-    from calcli.importers.advised_commands import with_reason
+    from calcli.importers.advising.advised_commands import with_reason
+    from calcli.importers.evidence.source_arrays import Arrays
     from calcli.importers.import_scores import with_advice
-    from calcli.importers.source_arrays import Arrays
 
     may_be_imported = isinstance(problem, InvalidRows | NoHDF5)
     if group is not None or problem.commands or not may_be_imported:

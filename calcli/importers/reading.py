@@ -3,8 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from calcli.importers.array_names import BY_CALIBRATOR, OF_CALIBRATOR, headers_path
-from calcli.importers.names import COLUMNS
+from calcli.importers.names.array_names import (
+    BY_CALIBRATOR,
+    OF_CALIBRATOR,
+    headers_path,
+)
+from calcli.importers.names.roles import COLUMNS
 from calcli.importers.table import Column, Columns
 
 ROLE_WORDS = {

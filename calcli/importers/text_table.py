@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from calcli.errors import DataError, blaming
-from calcli.importers.names import are_ours, is_counter, role_of
+from calcli.importers.names.roles import are_ours, is_counter, role_of
 from calcli.importers.remarks import remark
 from calcli.io.cells import is_blank, is_number
 from calcli.items import counts_up, duplicates

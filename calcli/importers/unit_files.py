@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.array_names import SPLIT_WORDS, parse_name
 from calcli.importers.formats import open_table
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.names.array_names import SPLIT_WORDS, parse_name
 from calcli.importers.ragged import Parts
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Table, constant

@@ -72,6 +72,37 @@ METRIC_LAYERS = [
     ["rowtable"],
     ["label_agreement", "other_programs", "settings", "values"],
 ]
+# Within importers/: its packages, and the modules beside them, from the whole import down to
+# the words of names. Readers register themselves at formats, which finds them in their package.
+IMPORTER_LAYERS = [
+    ["open_any_file"],
+    ["import_scores"],
+    ["decision_logs"],
+    ["building"],
+    ["advising"],
+    ["proposing"],
+    ["sources", "unit_files"],
+    ["formats", "readers"],
+    ["harness_logs", "label_scores", "large_text_table", "npy_members", "zip_members"],
+    [
+        "arrow_columns",
+        "classifications",
+        "json_arrays",
+        "json_layouts",
+        "torch_tensors",
+    ],
+    ["pickled"],
+    ["nested"],
+    ["joining"],
+    ["arranging"],
+    ["evidence"],
+    ["source_file"],
+    ["import_request", "reading"],
+    ["json_columns"],
+    ["text_cells", "text_table"],
+    ["table"],
+    ["names", "ragged", "remarks"],
+]
 # Rooms in which no two modules import each other, by whatever detour.
 ROOMS_WITHOUT_CIRCLES = ["evaluation", "metrics", "statistics"]
 NUMERICAL = {
@@ -162,15 +193,53 @@ def test_metrics_import_in_one_direction(path):
         assert depth[other] >= depth[path.stem], f"{path.name} imports {other}"
 
 
+def part_of_importers(path):
+    """Name of a package or module of importers/ in which a file lies."""
+    return path.relative_to(PACKAGE / "importers").parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in modules() if part(p) == "importers"],
+    ids=lambda p: str(p.relative_to(PACKAGE / "importers")),
+)
+def test_importers_import_in_one_direction(path):
+    depth = {name: i for i, layer in enumerate(IMPORTER_LAYERS) for name in layer}
+    own = part_of_importers(path)
+    if own == "__init__":
+        return
+    for other in imported_in_room(path, "importers"):
+        assert depth[other] >= depth[own], f"{path.name} ({own}) imports {other}"
+
+
+@pytest.mark.parametrize("package", ["arranging", "building", "evidence", "proposing"])
+def test_packages_of_importers_have_no_circle_of_imports(package):
+    folder = PACKAGE / "importers" / package
+    imported = {}
+    for path in folder.glob("[a-z]*.py"):
+        inner = set()
+        for module, _ in imports_of(path):
+            parts = module.split(".")
+            if parts[:3] == ["calcli", "importers", package] and len(parts) > 3:
+                inner.add(parts[3])
+        imported[path.stem] = inner & {p.stem for p in folder.glob("[a-z]*.py")}
+    refuse_circle(imported)
+
+
 @pytest.mark.parametrize("room", ROOMS_WITHOUT_CIRCLES)
 def test_rooms_have_no_circle_of_imports(room):
     files = [p for p in modules() if part(p) == room and p.stem != "__init__"]
-    imported = {p.stem: set(imported_in_room(p, room)) - {p.stem} for p in files}
-    while imported:
-        lowest = {name for name, others in imported.items() if not others & {*imported}}
-        assert lowest, f"circle of imports among {sorted(imported)}"
+    refuse_circle({p.stem: set(imported_in_room(p, room)) - {p.stem} for p in files})
+
+
+def refuse_circle(imported):
+    """Fail if modules, by what each imports, import each other by whatever detour."""
+    left = dict(imported)
+    while left:
+        lowest = {name for name, others in left.items() if not others & {*left}}
+        assert lowest, f"circle of imports among {sorted(left)}"
         for name in lowest:
-            del imported[name]
+            del left[name]
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))

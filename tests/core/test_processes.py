@@ -18,7 +18,7 @@ from calcli.errors import UsageError
 from calcli.evaluation.watch_state import loads, locked_state
 from calcli.extracting import run as run_of_models
 from calcli.extracting.model_inputs import ModelJob
-from calcli.importers.dealing import Splitting
+from calcli.importers.building.dealing import Splitting
 from calcli.io.atomic import discard_abandoned, lock, new_file, open_job_file
 
 pytestmark = pytest.mark.slow

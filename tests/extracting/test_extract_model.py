@@ -16,7 +16,7 @@ from calcli.errors import DataError, UsageError  # noqa: E402
 from calcli.extracting.model_inputs import ModelJob, open_inputs  # noqa: E402
 from calcli.extracting.run import run_model  # noqa: E402
 from calcli.extracting.transforms import parse  # noqa: E402
-from calcli.importers.dealing import Splitting  # noqa: E402
+from calcli.importers.building.dealing import Splitting  # noqa: E402
 from calcli.io.bundle import open_bundle  # noqa: E402
 from calcli.io.split import parse_split  # noqa: E402
 

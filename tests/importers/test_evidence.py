@@ -8,13 +8,10 @@ import h5py
 import numpy as np
 import pytest
 
-from calcli.importers.evidence import (
-    agreement,
-    class_indices,
-    kind_of_scores,
-    label_evidence,
-    ranks_reversed,
-)
+from calcli.importers.evidence.classes import class_indices
+from calcli.importers.evidence.kinds import kind_of_scores
+from calcli.importers.evidence.label_evidence import agreement, label_evidence
+from calcli.importers.evidence.signs import ranks_reversed
 from calcli.metrics.label_agreement import REVERSED_OF_TWO, SAME_ORDER
 
 RNG = np.random.default_rng(5)

@@ -8,10 +8,10 @@ import pytest
 from imports import plan
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.array_names import parse_name
-from calcli.importers.dealing import Splitting
+from calcli.importers.building.dealing import Splitting
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
+from calcli.importers.names.array_names import parse_name
 from calcli.io.bundle import open_bundle
 from calcli.io.split import parse_split
 
@@ -875,7 +875,7 @@ def test_slabs_smaller_than_the_source_change_nothing(
     whole = bring(
         tmp_path / "a.npz", tmp_path / "out.h5", split=["cal=0.3", "test=rest"]
     )
-    monkeypatch.setattr("calcli.importers.bundles.SLAB_BYTES", 7 * 2 * K * 4)
+    monkeypatch.setattr("calcli.importers.building.bundles.SLAB_BYTES", 7 * 2 * K * 4)
     slabs = bring(
         tmp_path / "a.npz", tmp_path / "out.h5", split=["cal=0.3", "test=rest"]
     )

@@ -15,20 +15,20 @@ import pytest
 from imports import bring
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.array_names import LEFT_OVER
-from calcli.importers.dealing import Splitting
+from calcli.importers.arranging.token_classes import by_token
+from calcli.importers.arranging.token_confidences import token_rows
+from calcli.importers.building.dealing import Splitting
 from calcli.importers.formats import open_table
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
+from calcli.importers.joining.missing import in_order
 from calcli.importers.json_columns import column_of_cells
-from calcli.importers.missing import in_order
+from calcli.importers.names.array_names import LEFT_OVER
 from calcli.importers.nested import _join, flatten, merge_batches
 from calcli.importers.pickled import _tensor
-from calcli.importers.positions import token_rows
 from calcli.importers.remarks import reading
 from calcli.importers.sources import settle_sources
 from calcli.importers.table import Column, Mapped
-from calcli.importers.token_classes import by_token
 from calcli.importers.torch_tensors import _Anything
 from calcli.io.split import deal_rows, parse_split
 from calcli.io.validate import check_confidences

@@ -14,10 +14,10 @@ from imports import bring, plan
 from run_calcli import process, runner
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.dealing import Splitting
+from calcli.importers.building.dealing import Splitting
+from calcli.importers.building.labels import to_labels
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
-from calcli.importers.labels import to_labels
 from calcli.importers.nested import flatten, merge_batches
 from calcli.importers.remarks import remark, remarks
 from calcli.importers.source_file import SourceFile

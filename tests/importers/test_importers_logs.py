@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from calcli.errors import DataError, UsageError
+from calcli.importers.harness_logs.marked_answers import names_of_choices
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
-from calcli.importers.marked_answers import names_of_choices
 
 RNG = np.random.default_rng(5)
 N = 24

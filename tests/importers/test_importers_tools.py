@@ -9,7 +9,7 @@ import pytest
 from test_importers_variants import NAMES, N, P, Y, Z, rows_of
 
 from calcli.errors import DataError
-from calcli.importers.labels import to_labels
+from calcli.importers.building.labels import to_labels
 
 WORDS = [NAMES[y] for y in Y]
 PLAIN = "".join(

@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
-from calcli.importers.column_options import listed_columns
+from calcli.importers.names.column_options import listed_columns
 
 N, NAMES = 60, ["ant", "bee", "cat", "dog"]
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from drawn_tables import N, assert_read, drawn, table
 
-from calcli.importers.evidence import label_evidence
+from calcli.importers.evidence.label_evidence import label_evidence
 
 NAMES = ("cat", "cow", "fox")
 

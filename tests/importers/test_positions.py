@@ -15,8 +15,9 @@ from imports import bring
 from run_calcli import runner
 
 from calcli.errors import DataError, UsageError
-from calcli.importers import npy_members, positions
-from calcli.importers.dealing import Splitting
+from calcli.importers import npy_members
+from calcli.importers.building import positions
+from calcli.importers.building.dealing import Splitting
 
 N, K, H, W = 7, 5, 6, 4
 RNG = np.random.default_rng(0)

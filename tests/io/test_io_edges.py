@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.bundles import Slab
+from calcli.importers.building.bundles import Slab
+from calcli.importers.building.writing import FEWEST_JUDGED as FEW
+from calcli.importers.building.writing import _Doubts
 from calcli.importers.open_any_file import expand, open_data
 from calcli.importers.remarks import remarks
 from calcli.importers.table import Mapped
-from calcli.importers.writing import FEWEST_JUDGED as FEW
-from calcli.importers.writing import _Doubts
 from calcli.io.artifact import dumps, loads
 from calcli.io.artifact_check import check_extremes
 from calcli.io.atomic import open_job_file

@@ -34,10 +34,10 @@ from calcli.cli.render import Console, print_json, print_path
 from calcli.cli.resumable import Shard, made
 from calcli.errors import UsageError, check_choice
 from calcli.extracting.model_inputs import ModelJob, ModelOptions
-from calcli.importers.dealing import Splitting
+from calcli.importers.building.dealing import Splitting
+from calcli.importers.building.writing import ImportReport, Written
 from calcli.importers.import_request import ImportOptions, ImportRequest
 from calcli.importers.import_scores import import_scores
-from calcli.importers.writing import ImportReport, Written
 from calcli.io.atomic import make_folder, refuse_input
 from calcli.io.inputs import note
 from calcli.io.locate import matching_files, split_where

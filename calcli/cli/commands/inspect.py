@@ -35,9 +35,9 @@ from calcli.cli.render import (
     wrapped,
 )
 from calcli.errors import CalcliError, DataError
-from calcli.importers.array_names import parse_names, real_names
+from calcli.importers.evidence.looks import looks_like
 from calcli.importers.formats import open_table
-from calcli.importers.looks import looks_like
+from calcli.importers.names.array_names import parse_names, real_names
 from calcli.importers.open_any_file import expand, importing_once, open_rows
 from calcli.importers.source_file import SourceFile
 from calcli.importers.sources import settle_sources

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from calcli.importers.formats import reader
 from calcli.importers.large_text_table import read_large_table
-from calcli.importers.names import are_ours
+from calcli.importers.names.roles import are_ours
 from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table

@@ -5,6 +5,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from calcli.importers.arranging.predicted_names import required_names
 from calcli.importers.classifications import (
     Classification,
     outcome,
@@ -13,7 +14,6 @@ from calcli.importers.classifications import (
 from calcli.importers.formats import reader
 from calcli.importers.json_arrays import numbers_of
 from calcli.importers.json_columns import table_of_rows, with_class_names
-from calcli.importers.predicted_names import required_names
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 from calcli.items import are_all

@@ -4,8 +4,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from calcli.importers.arranging.padded_options import with_padding_in_memory
 from calcli.importers.formats import reader
-from calcli.importers.padded_options import with_padding_in_memory
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Column, Mapped, Table
 from calcli.io.hdf5 import HDF5, check_bundle_format, check_stored, open_file

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli.errors import DataError
+from calcli.importers.arranging.records import distribution_of_pairs
 from calcli.importers.formats import reader
 from calcli.importers.json_columns import column_of_cells, columns_of_cells, fields_of
 from calcli.importers.json_layouts import (
@@ -12,7 +13,6 @@ from calcli.importers.json_layouts import (
     records_inside,
     refuse_artifact,
 )
-from calcli.importers.records import distribution_of_pairs
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 from calcli.items import are_all

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from calcli.errors import DataError
+from calcli.importers.arranging.predicted_names import names_in_columns
 from calcli.importers.formats import reader
 from calcli.importers.json_arrays import array_of_shape
 from calcli.importers.json_columns import (
@@ -11,8 +12,7 @@ from calcli.importers.json_columns import (
     table_of_rows,
     with_class_names,
 )
-from calcli.importers.names import role_of
-from calcli.importers.predicted_names import names_in_columns
+from calcli.importers.names.roles import role_of
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Record, Table
 from calcli.numerics import AnyArray

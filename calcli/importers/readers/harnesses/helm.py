@@ -4,8 +4,8 @@ from operator import itemgetter
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.gold_choices import check_mark, only_one
-from calcli.importers.helm_runs import (
+from calcli.importers.harness_logs.gold_choices import check_mark, only_one
+from calcli.importers.harness_logs.helm_runs import (
     ALL_ZERO,
     EXACT_MATCH,
     Instance,
@@ -13,8 +13,8 @@ from calcli.importers.helm_runs import (
     marks_beside,
     right_references,
 )
-from calcli.importers.question_tables import table_of_questions
-from calcli.importers.questions import Choices, Question
+from calcli.importers.harness_logs.question_tables import table_of_questions
+from calcli.importers.harness_logs.questions import Choices, Question
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Record, Table
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.gold_choices import check_mark
-from calcli.importers.helm_runs import (
+from calcli.importers.harness_logs.gold_choices import check_mark
+from calcli.importers.harness_logs.helm_runs import (
     EXACT_MATCH,
     MARKS_FILE,
     Instance,
@@ -15,7 +15,7 @@ from calcli.importers.helm_runs import (
     refuse_all_certain,
     right_references,
 )
-from calcli.importers.outcomes import Outcome, table_of_outcomes
+from calcli.importers.harness_logs.outcomes import Outcome, table_of_outcomes
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Record, Table
 

@@ -2,8 +2,12 @@
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.helm_runs import Instance, refuse_all_certain, unperturbed_means
-from calcli.importers.outcomes import Outcome, table_of_outcomes
+from calcli.importers.harness_logs.helm_runs import (
+    Instance,
+    refuse_all_certain,
+    unperturbed_means,
+)
+from calcli.importers.harness_logs.outcomes import Outcome, table_of_outcomes
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 

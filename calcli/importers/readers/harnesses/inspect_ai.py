@@ -6,16 +6,16 @@ from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.gold_choices import only_one
-from calcli.importers.marked_answers import marked, table_of_marked
-from calcli.importers.source_file import SourceFile
-from calcli.importers.table import Record, Table
-from calcli.importers.token_answers import (
+from calcli.importers.harness_logs.gold_choices import only_one
+from calcli.importers.harness_logs.marked_answers import marked, table_of_marked
+from calcli.importers.harness_logs.token_answers import (
     Answer,
     answer_id,
     positions_of,
     text_of_message,
 )
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Record, Table
 from calcli.importers.zip_members import json_members
 from calcli.items import are_all
 

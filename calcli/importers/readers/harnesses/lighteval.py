@@ -4,8 +4,8 @@ from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.question_tables import table_of_questions
-from calcli.importers.questions import (
+from calcli.importers.harness_logs.question_tables import table_of_questions
+from calcli.importers.harness_logs.questions import (
     Choices,
     Question,
     log_likelihoods,

@@ -5,9 +5,9 @@ from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.gold_choices import choices_of_doc, choices_of_target
-from calcli.importers.question_tables import table_of_questions
-from calcli.importers.questions import (
+from calcli.importers.harness_logs.gold_choices import choices_of_doc, choices_of_target
+from calcli.importers.harness_logs.question_tables import table_of_questions
+from calcli.importers.harness_logs.questions import (
     Question,
     choices_of_requests,
     log_likelihoods,

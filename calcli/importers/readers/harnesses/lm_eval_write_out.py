@@ -4,9 +4,9 @@ import re
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.gold_choices import settled_by_log
-from calcli.importers.question_tables import table_of_questions
-from calcli.importers.questions import (
+from calcli.importers.harness_logs.gold_choices import settled_by_log
+from calcli.importers.harness_logs.question_tables import table_of_questions
+from calcli.importers.harness_logs.questions import (
     Choices,
     Question,
     logged_measure,

@@ -3,19 +3,19 @@
 from typing import Any
 
 from calcli.errors import DataError
-from calcli.importers.answer_classes import with_classes
 from calcli.importers.formats import reader
-from calcli.importers.names import role_of
-from calcli.importers.remarks import remark_left_out
-from calcli.importers.source_file import SourceFile
-from calcli.importers.table import Record, Table
-from calcli.importers.token_answers import (
+from calcli.importers.harness_logs.answer_classes import with_classes
+from calcli.importers.harness_logs.token_answers import (
     Answer,
     answer_id,
     positions_of,
     table_of_answers,
     text_of_message,
 )
+from calcli.importers.names.roles import role_of
+from calcli.importers.remarks import remark_left_out
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Record, Table
 from calcli.items import are_all
 
 KEYS_OF_CHOICE = {"message", "text", "logprobs"}

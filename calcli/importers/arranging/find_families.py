@@ -1,0 +1,457 @@
+"""Which columns of a table belong together, by their names."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.importers.arranging.family import Family
+from calcli.importers.arranging.summing_columns import summing_columns
+from calcli.importers.evidence.kinds import kind_of_scores
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.names.array_names import (
+    BY_CALIBRATOR,
+    BY_SUM,
+    LEFT_OVER,
+    OF_LABEL,
+    outcomes_by_score,
+    parse_name,
+)
+from calcli.importers.names.column_options import (
+    by_stem,
+    differing_numbers,
+    listed_columns,
+    option_for,
+)
+from calcli.importers.names.common_text import texts_around
+from calcli.importers.names.roles import (
+    COLUMNS,
+    PER_ROW,
+    SCORE_PREFIX,
+    is_certainty,
+    is_counter,
+    is_prediction_word,
+    is_unit,
+    role_of,
+    says_correct,
+)
+from calcli.importers.names.spellings import RESPELLINGS, Respell
+from calcli.importers.table import Column, Columns
+from calcli.importers.text_cells import LONGEST_WORD
+from calcli.items import counts_up
+
+WHOLE = re.compile(r"-?[0-9]{1,18}")
+
+CODE = re.compile(r"(?<![0-9])0[0-9]")
+"""A number that begins with 0, as codes do."""
+
+ROWS_SEEN = 10_000
+MOST_CLASSES_SEEN = 1000
+"""Rows of a label whose words are looked up in the names of columns; most words."""
+
+
+def find_families(
+    columns: Columns, request: ImportRequest, is_ours: bool
+) -> list[Family]:
+    """All families, in the order in which later ones replace earlier ones of a name.
+
+    is_ours : the table was written by calcli, whose names of columns are clear.
+    """
+    names = list(columns)
+    listed = _listed_families(columns, request)
+    outcomes = outcomes_by_score(names)
+    reserved = {*request.labels, *chain(*request.named.values())}
+    reserved.update(outcomes, outcomes.values(), _columns_of(listed))
+    proven = []
+    if not (request.scores or is_ours):
+        proven = _proven_families(columns, reserved)
+    reserved.update(_columns_of(proven))
+    free = [name for name in names if _may_be_score(name, columns[name], reserved)]
+    named = _named_families(free)
+    taken_by_name = _columns_of(named)
+    rest = []
+    for name in free:
+        if name not in taken_by_name and not _has_other_meaning(name):
+            rest.append(name)
+    families = [*named, *_numbered_families(names, free, rest)]
+    left_over = Family(LEFT_OVER, rest, "left over")
+    if not request.scores:
+        labels = {**_classes_of_calibrator(request), **columns}
+        if request.gold_answers is not None:
+            labels.setdefault(request.gold_answers.name, request.gold_answers)
+        families = _with_families_of_labels(labels, families, left_over, free, is_ours)
+    elif len(rest) > 1:
+        families.append(left_over)
+    return [*families, *proven, *listed]
+
+
+def _classes_of_calibrator(request: ImportRequest) -> dict[str, Column]:
+    """The names of the classes of a calibrator, as if they were a column of labels."""
+    words = np.array(request.known_classes, dtype="U")
+    if len(words) < 2 or all(map(WHOLE.fullmatch, request.known_classes)):
+        return {}
+    column = Column(Path(BY_CALIBRATOR), BY_CALIBRATOR, lambda: words, cells="text")
+    return {BY_CALIBRATOR: column}
+
+
+def _with_families_of_labels(
+    columns: Columns,
+    families: Sequence[Family],
+    left_over: Family,
+    free: list[str],
+    is_ours: bool,
+) -> list[Family]:
+    """The families with the names that labels give them, and those of labels alone.
+
+    columns : those of the table, and labels of another file. left_over : it comes last,
+    if it has several columns. free : all that may be scores.
+    """
+    rest = left_over.columns
+    of_words = _families_of_classes(columns, rest)
+    of_numbers = _families_of_numbers(columns, free, families)
+    with_names = [*of_words, *of_numbers]
+    if not is_ours:
+        with_names += _families_of_classes(columns, free)
+    named = [_with_names_of_classes(family, with_names) for family in families]
+    named = _without_parts_of(with_names, named)
+    for family in of_words:
+        if len(family.columns) == len(rest):
+            left_over = replace(left_over, classes=family.classes, label=family.label)
+        else:
+            named.append(family)
+    named += _without_columns_of(of_numbers, named)
+    named += _family_by_sum(columns, rest, named)
+    if len(rest) > 1:
+        named.append(left_over)
+    return named
+
+
+def _family_by_sum(
+    columns: Columns, rest: Sequence[str], families: Sequence[Family]
+) -> list[Family]:
+    """The family of columns that sum to 1, unless it is one of these, or all the rest.
+
+    All the rest is an array by itself, but where another family is a part of it.
+    """
+    if any(set(family.columns) == set(rest) for family in families):
+        return []
+    by_sum = summing_columns(columns, rest)
+    has_parts = any(set(family.columns) < set(by_sum) for family in families)
+    is_left_over = len(by_sum) == len(rest) and not has_parts
+    if not by_sum or is_left_over:
+        return []
+    return _without_columns_of([Family(BY_SUM, by_sum, "summing")], families)
+
+
+def _proven_families(columns: Columns, reserved: set[str]) -> list[Family]:
+    """Families around the words of a label of which some words have a meaning: id, NA.
+
+    Their rows are probabilities, or logarithms of such, which no other columns named
+    after all words of a label are.
+    """
+    numeric = []
+    for name, column in columns.items():
+        if column.cells == "number" and name not in reserved:
+            numeric.append(name)
+    proven = []
+    for family in _families_of_classes(columns, numeric):
+        words_for_scores = set(map(_word_for_scores, family.columns))
+        is_named = len(words_for_scores) == 1 and None not in words_for_scores
+        if is_named or not any(map(_means_no_class, family.columns)):
+            continue
+        if _are_distributions([columns[name] for name in family.columns]):
+            proven.append(replace(family, is_proven=True))
+    return proven
+
+
+def _columns_of(families: Sequence[Family]) -> set[str]:
+    """The columns of all families."""
+    return set(chain(*(family.columns for family in families)))
+
+
+def _means_no_class(name: str) -> bool:
+    """True for a name with a meaning of its own."""
+    return bool(parse_name(name).role) or _has_other_meaning(name)
+
+
+def _are_distributions(columns: Sequence[Column]) -> bool:
+    """True if the values prove that the columns are probabilities of all classes."""
+    try:
+        values = [column.values() for column in columns]
+    except DataError:
+        return False
+    if any(array.ndim != 1 for array in values):
+        return False
+    scores = np.stack(values, axis=1).astype(np.float64)
+    return kind_of_scores(scores).kind in ("probs", "log_probs")
+
+
+def _listed_families(columns: Columns, request: ImportRequest) -> list[Family]:
+    """Columns that options list: ``A,B,C``, ``A:C``."""
+    families = []
+    for option in (*request.scores, *request.labels):
+        if option in columns or not set(option) & {",", ":"}:
+            continue
+        members = listed_columns(list(columns), option)
+        if members:
+            families.append(Family(option, members, "listed"))
+    return families
+
+
+def _has_other_meaning(name: str) -> bool:
+    """True for a confidence, a prediction, correctness, or a counter of rows."""
+    if is_certainty(name) or is_prediction_word(name):
+        return True
+    return says_correct(name) or is_counter(name)
+
+
+def _may_be_score(name: str, column: Column, reserved: set[str]) -> bool:
+    """True for a column of numbers without another meaning.
+
+    Texts in a column that is named as scores are refused when it is read.
+    """
+    if role_of(name) in PER_ROW or name in reserved:
+        return False
+    if column.cells == "number":
+        return True
+    return column.cells == "text" and SCORE_PREFIX.match(name) is not None
+
+
+def _named_families(names: Sequence[str]) -> list[Family]:
+    """Columns by the word for scores before the name of the class."""
+    by_word: dict[str, list[str]] = {}
+    for name in names:
+        word = _word_for_scores(name)
+        if word is not None:
+            by_word.setdefault(word, []).append(name)
+    return [Family(word, columns, "named", word) for word, columns in by_word.items()]
+
+
+def _word_for_scores(name: str) -> str | None:
+    """``logits`` of ``logits_cat``, ``raw.probs`` of ``raw.probs.cat``; else None."""
+    match = SCORE_PREFIX.match(name)
+    if match is not None:
+        return match.group() if match.end() < len(name) else None
+    parent, dot, field = name.rpartition(".")
+    if dot and field and parse_name(parent).role == "scores":
+        return parent
+    return None
+
+
+def _numbered_families(
+    names: Sequence[str], numeric: Sequence[str], rest: Sequence[str]
+) -> list[Family]:
+    """Columns by the name before their number, and those called 0, 1, 2, …"""
+    without_word = [name for name in numeric if _word_for_scores(name) is None]
+    families = []
+    for stem, columns in by_stem(without_word).items():
+        if stem and len(columns) > 1:
+            families.append(Family(stem, columns, "numbered", _prefix(stem, columns)))
+    plain = [number for number in map(str, range(len(rest))) if number in rest]
+    if counts_up(plain) and 1 < len(plain) < len(rest):
+        families.append(Family(option_for(names, plain), plain, "numbered"))
+    return families
+
+
+def _prefix(stem: str, columns: Sequence[str]) -> str:
+    return stem if columns[0].startswith(stem) else ""
+
+
+def _families_of_classes(columns: Columns, numeric: list[str]) -> list[Family]:
+    """Columns whose names hold the words of a label: ``P (class=cat), …``."""
+    families: list[Family] = []
+    has_codes = any(map(CODE.search, numeric))
+    for label, column in columns.items():
+        words = words_of_label(column, has_codes)
+        for family in _families_around(label, words, numeric):
+            families = _with_larger(families, family)
+    return _with_own_names(families, list(columns))
+
+
+def _with_larger(families: Sequence[Family], family: Family) -> list[Family]:
+    """Families and one more: of two, where one has all columns of the other, the larger."""
+    members = set(family.columns)
+    kept = []
+    for other in families:
+        columns = set(other.columns)
+        if members < columns:
+            return list(families)
+        if not members >= columns:
+            kept.append(other)
+    return [*kept, family]
+
+
+def _families_of_numbers(
+    columns: Columns, numeric: list[str], families: Sequence[Family]
+) -> list[Family]:
+    """Columns whose names differ in the numbers of a label: ``P (class=10), …``.
+
+    Every number is in a name, and every such name in the label: these are names of
+    classes, no places. Columns numbered from 0 or 1 stay numbered.
+    """
+    known = []
+    for family in families:
+        if _counts_up(family):
+            known.append(set(family.columns))
+    made: list[Family] = []
+    for label, column in columns.items():
+        if _has_other_meaning(label) or is_unit(label) or role_of(label) in COLUMNS:
+            continue
+        words = _whole_numbers(column)
+        for text in texts_around(words[0], numeric) if words else ():
+            members = [text.around(word) for word in words]
+            inside = map(text.inside, filter(text.is_around, numeric))
+            if set(words) != set(filter(WHOLE.fullmatch, inside)):
+                continue
+            if set(members) in known:
+                continue
+            known.append(set(members))
+            name = f"{OF_LABEL}{label}"
+            made.append(Family(name, members, "classes", text.before, words, label))
+    return _with_own_names(made, list(columns))
+
+
+def _counts_up(family: Family) -> bool:
+    """True for columns that end in 0, 1, … or 1, 2, …, in any order."""
+    numbers = sorted(differing_numbers(family.columns))
+    if not numbers or numbers[0] > 1:
+        return False
+    return numbers == list(range(numbers[0], numbers[-1] + 1))
+
+
+def _whole_numbers(column: Column) -> list[str]:
+    """Distinct whole numbers of a column in their order; none if it has others."""
+    if column.cells != "number":
+        return []
+    with suppress(DataError):
+        values = column.rows(slice(ROWS_SEEN))
+        if values.dtype.kind in "iu":
+            numbers = np.unique(values).tolist()
+            if 1 < len(numbers) <= MOST_CLASSES_SEEN:
+                return list(map(str, numbers))
+    return []
+
+
+def _with_names_of_classes(family: Family, named: Sequence[Family]) -> Family:
+    """A family with the names of its classes, where a label tells them."""
+    for other in named:
+        if set(other.columns) == set(family.columns):
+            return replace(
+                family, columns=other.columns, classes=other.classes, label=other.label
+            )
+    return family
+
+
+def _without_parts_of(
+    with_names: Sequence[Family], families: Sequence[Family]
+) -> list[Family]:
+    """Families but those that are numbers within words of a label: <5, 5-10, >10."""
+    kept = []
+    for family in families:
+        members = set(family.columns)
+        is_part = any(members < set(other.columns) for other in with_names)
+        if not is_part or family.origin != "numbered":
+            kept.append(family)
+    return kept
+
+
+def _without_columns_of(
+    families: Sequence[Family], others: Sequence[Family]
+) -> list[Family]:
+    """Families of other columns than those of others."""
+    known = [set(other.columns) for other in others]
+    return [family for family in families if set(family.columns) not in known]
+
+
+def _with_own_names(families: Sequence[Family], columns: list[str]) -> list[Family]:
+    """Families around the words of one label (of a model each) by their columns."""
+    n_of_name = Counter(family.name for family in families)
+    named = []
+    for family in families:
+        if n_of_name[family.name] > 1:
+            family = replace(family, name=option_for(columns, family.columns))
+        named.append(family)
+    return named
+
+
+def words_of_label(column: Column, has_codes: bool) -> list[str]:
+    """The words of a column that may be a label; none of numbers.
+
+    has_codes : whole numbers that begin with 0 are words, too.
+    """
+    if column.cells == "text":
+        return distinct_words(column)
+    words: list[str] = []
+    if column.cells == "number":
+        with suppress(DataError):
+            values = column.rows(slice(ROWS_SEEN))
+            if values.dtype.kind == "U":
+                words = distinct_words(column)
+            elif has_codes and values.dtype.kind in "iu" and column.written is not None:
+                texts = set(map(str, column.written_cells()))
+                if any(map(CODE.match, texts)) and len(texts) <= MOST_CLASSES_SEEN:
+                    words = sorted(texts)
+    return words
+
+
+def distinct_words(column: Column) -> list[str]:
+    """The words of a label without the empty one; none if they are too many."""
+    words: set[str] = set()
+    with suppress(DataError):
+        for value in column.rows(slice(ROWS_SEEN)).tolist():
+            word = str(value)
+            if len(word) > LONGEST_WORD or len(words) > MOST_CLASSES_SEEN:
+                return []
+            if word.strip():
+                words.add(word)
+    return sorted(words)
+
+
+def _families_around(
+    label: str, words: Sequence[str], numeric: Sequence[str]
+) -> list[Family]:
+    """Columns whose names are the words within the same text, for each such text.
+
+    As they are, or else in the spelling of another program.
+    """
+    if len(words) < 2:
+        return []
+    families = _families_spelled(label, words, numeric, str)
+    for respell in RESPELLINGS:
+        if not families:
+            families = _families_spelled(label, words, numeric, respell)
+    return families
+
+
+def _families_spelled(
+    label: str, words: Sequence[str], numeric: Sequence[str], respell: Respell
+) -> list[Family]:
+    """The same for words and names in one spelling, in which all of them differ."""
+    columns = {respell(name): name for name in numeric}
+    spelled = [respell(word.strip()) for word in words]
+    if respell is str:
+        spelled = list(words)
+    if len(columns) < len(numeric) or len(set(spelled)) < len(words):
+        return []
+    families = []
+    for text in texts_around(spelled[0], columns):
+        if not columns.keys() >= set(map(text.around, spelled)):
+            continue
+        if text.before or text.after:
+            members = list(filter(text.is_around, columns))
+        else:
+            members = [name for name in columns if name in spelled]
+        names = [columns[name] for name in members]
+        classes = []
+        for name in names:
+            classes.append(name[len(text.before) : len(name) - len(text.after)])
+        prefix = names[0][: len(text.before)]
+        array = f"{OF_LABEL}{label}"
+        families.append(Family(array, names, "classes", prefix, classes, label))
+    return families
