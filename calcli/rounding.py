@@ -49,6 +49,14 @@ class FloatType(NamedTuple):
         """Distance from 1 to the largest number below it."""
         return 2.0**-self.bits
 
+    @property
+    def sum_tolerance(self) -> float:
+        """How far a row of such numbers may miss a sum of 1.
+
+        Half of its last digit each, and as much of the sum by which they were divided.
+        """
+        return 2.0 * self.below_one
+
 
 FLOAT64 = FloatType("float64", 53, 2.0**-1074)
 FLOAT32 = FloatType("float32", 24, 2.0**-149)
@@ -256,12 +264,19 @@ class Digits:
         step = grid.step(kind)
         if step is None:
             step = min(grid.shown_step(kind) or 0.0, FEW_STEP)
-        return sum_tolerance(k, step)
+        return max(sum_tolerance(k, step), self.narrowest(kind).sum_tolerance)
 
     def narrowest(self, kind: FloatType) -> FloatType:
-        """Narrowest type that holds all values, where enough of them show it."""
+        """Narrowest type that holds all values, where enough of them show it.
+
+        Of the two of 16 bits it is bfloat16, whose digits are fewer, unless zeros ask
+        for the smallest number of a type.
+        """
+        is_shown = self.all.between >= FEWEST_BETWEEN
+        if is_shown and not self.zeros and BFLOAT16.name in self.held_by:
+            return BFLOAT16
         for narrow in NARROWER.get(kind, ()):
-            if narrow.name in self.held_by and self.all.between >= FEWEST_BETWEEN:
+            if is_shown and narrow.name in self.held_by:
                 return narrow
         return kind
 

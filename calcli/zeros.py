@@ -19,6 +19,7 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.numerics import TINY, AnyArray, FloatArray, IntArray
 from calcli.rounding import (
+    BFLOAT16,
     CLIP_GAP,
     FEWEST_BETWEEN,
     FLOAT64,
@@ -68,7 +69,9 @@ class Zeros:
         """
         clip = digits.clip(kind)
         step = digits.grid(kind).step(kind)
-        if decimals is not None:
+        narrow = digits.narrowest(kind)
+        is_bfloat16 = step is None and narrow == BFLOAT16
+        if decimals is not None and not is_bfloat16:
             step = _step_of_text(digits, step, decimals)
         if step is not None and one_column and step < kind.below_one:
             return cls((kind.below_one, step))  # 1 - p has no finer digits
@@ -76,7 +79,7 @@ class Zeros:
             return cls((2.0 * clip,), clip)  # smaller than that is all that is known
         if step is not None:
             return cls((step,), clip)
-        kind = digits.narrowest(kind)
+        kind = narrow
         if one_column:
             return cls((kind.below_one, kind.smallest))
         column = digits.complement(kind)
@@ -229,7 +232,10 @@ class Zeros:
 
     def sum_tolerance(self, k: int) -> float:
         """How far the sum of a row of k probabilities may miss 1 by rounding."""
-        return sum_tolerance(k, max(self.steps))
+        tolerance = sum_tolerance(k, max(self.steps))
+        if BFLOAT16.smallest in self.steps:
+            tolerance = max(tolerance, BFLOAT16.sum_tolerance)
+        return tolerance
 
     @property
     def counts_as(self) -> str:

@@ -17,7 +17,7 @@ from calcli.diagrams.styles.temperature import sweep_temperature
 from calcli.errors import DataError
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import load
-from calcli.logits import to_logits
+from calcli.logits import MISSED_SUM, to_logits
 from calcli.methods.compared.identity import Identity
 from calcli.metrics.collect import collect, summarise
 from calcli.numerics import softmax
@@ -79,6 +79,31 @@ def test_unrounded_numbers_are_rounded_by_their_type(dtype):
 def test_bfloat16_shows_in_float32():
     words = model(k=5)[0].astype(np.float32).view(np.uint32) & 0xFFFF0000
     assert found(words.view(np.float32)).steps == (2.0**-133,)
+
+
+def of_bfloat16(p):
+    """Numbers rounded to bfloat16, in float32. Ties, which it would round to even, are up."""
+    bits = np.asarray(p, dtype=np.float32).view(np.uint32)
+    return ((bits + 0x8000) & 0xFFFF0000).view(np.float32)
+
+
+@pytest.mark.parametrize("k", [2, 3, 10, 1000])
+def test_sums_of_bfloat16_miss_1_by_its_rounding(k):
+    """Half a digit is 2^-8 of a number, and so of a sum of 1; float16 has an eighth of it."""
+    p, y = model(k=k)
+    halves = of_bfloat16(p)
+    missed = np.abs(halves.sum(axis=1, dtype=np.float64) - 1.0).max()
+    assert 1e-3 < missed < 2.0**-8
+    divided = halves / halves.sum(axis=1, dtype=np.float64)[:, None]
+    of_divided = -np.log(divided[np.arange(len(y)), y]).mean()
+    # Sums that miss 1 by less are left as they are.
+    expected = pytest.approx(of_divided, abs=MISSED_SUM)
+    assert nll(halves, y) == expected
+    assert nll(halves.astype(np.float64), y) == expected
+    off = halves.copy()
+    off[7] *= 1.02  # further than rounding goes
+    with pytest.raises(DataError, match=r"sum to 1\.0"):
+        nll(of_bfloat16(off), y)
 
 
 @pytest.mark.parametrize(
