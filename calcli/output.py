@@ -20,6 +20,9 @@ Proportion = Annotated[float, Meta(ge=0, le=1)]
 Ends = Annotated[list[float], Meta(min_length=2, max_length=2)]
 """Ends of an interval."""
 
+OpenEnds = Annotated[list[Number], Meta(min_length=2, max_length=2)]
+"""Ends of an interval; null for one that is infinite."""
+
 
 class Output(msgspec.Struct, kw_only=True):
     """Base of all structs: fields that are not set are left out.
@@ -56,6 +59,14 @@ def plain_number(value: Any) -> Any:
     if not isinstance(value, float):
         return value
     return float(value) if math.isfinite(value) else None
+
+
+def with_more(struct: type[Output]) -> Meta:
+    """Say in a schema that an object has the keys of a struct, and others of its own.
+
+    ``docs/write_schemas.py`` adds what the reference leads to.
+    """
+    return Meta(extra_json_schema={"$ref": f"#/$defs/{struct.__name__}"})
 
 
 def one_of(*structs: type[Output]) -> Meta:

@@ -36,7 +36,7 @@ from calcli.cli.commands.metrics import MetricsOutput
 from calcli.cli.commands.run import RunOutput
 from calcli.diagrams.style import style, style_names
 from calcli.evaluation.compare_logs import LogComparisonOutput
-from calcli.evaluation.json_structs import EvaluationOutput
+from calcli.evaluation.json_structs import EvaluationOutput, Message, ScoreOutput
 from calcli.evaluation.leaderboard import ComparisonOutput
 from calcli.evaluation.question_thresholds import LogThresholdOutput
 from calcli.evaluation.selective_threshold import ThresholdOutput
@@ -57,7 +57,7 @@ DIAGRAM = "diagram"
 class Defined:
     """A schema by its title and the struct that defines it.
 
-    alternatives : structs to which ``one_of`` refers.
+    alternatives : structs to which ``one_of`` and ``with_more`` refer.
     """
 
     title: str
@@ -69,13 +69,18 @@ STRUCTS: dict[str, Defined] = {
     "adapt": Defined("calcli adapt --json", AdaptOutput),
     "apply": Defined("calcli apply --json", ApplyOutput),
     "artifact": Defined("A calibrator artifact, as calcli fit writes it", _Envelope),
-    "compare": Defined("calcli compare --json", ComparisonOutput),
+    "compare": Defined(
+        "calcli compare --json", ComparisonOutput, alternatives=(ScoreOutput,)
+    ),
     "compare_log": Defined(
-        "calcli compare LOG --baseline-bundle LOG --json", LogComparisonOutput
+        "calcli compare LOG --baseline-bundle LOG --json",
+        LogComparisonOutput,
+        alternatives=(ScoreOutput,),
     ),
     "evaluate": Defined(
         "calcli evaluate --json; also calcli report --json, and to_dict() in Python",
         EvaluationOutput,
+        alternatives=(Message, ScoreOutput),
     ),
     "export": Defined("calcli export --json", ExportOutput),
     "export_temperatures": Defined(
@@ -115,6 +120,7 @@ STRUCTS: dict[str, Defined] = {
     "run": Defined(
         "calcli run --json; evaluation is what calcli evaluate --json prints",
         RunOutput,
+        alternatives=(Message, ScoreOutput),
     ),
     "threshold": Defined("calcli threshold --json", ThresholdOutput),
     "threshold_log": Defined(

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from calcli import __version__
 from calcli.api.arguments import Scores, checked, open_scores, warn_all
 from calcli.calibrator import Context
 from calcli.errors import DataError
@@ -78,14 +79,16 @@ def compare(
         names, _ = board.entrants(methods, rows, how.thorough)
         baseline = board.baseline_of(how.baseline, names)
         entries = _entries(board.OpenedFolds(rows, rows, folds), names, baseline, how)
-    common = {
-        "folds": how.folds,
-        "test": None,
-        "seed": how.seed,
-        "level": how.level,
-        "baseline": baseline,
-    }
-    return dict(finite(board.comparison(entries, common, None)))
+    shared = board.SharedSettings(
+        folds=how.folds,
+        test=None,
+        seed=how.seed,
+        level=how.level,
+        baseline=baseline,
+        calcli_version=__version__,
+    )
+    comparison = board.comparison(entries, shared, None)
+    return dict(finite(comparison.to_dict()))
 
 
 def _entries(

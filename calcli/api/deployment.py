@@ -60,7 +60,7 @@ def threshold(
                 )
     if searched.choice.best is None:
         raise FitError(searched.why_not)
-    return searched.content
+    return searched.output.to_dict()
 
 
 def watch(

@@ -16,6 +16,7 @@ from calcli.cli.render import (
     print_sentence,
     print_table,
 )
+from calcli.evaluation.json_output import difference_json
 from calcli.evaluation.leaderboard import (
     COMPARED,
     LEADERBOARD_METRICS,
@@ -112,9 +113,9 @@ class Leaderboard:
             if entry.differences is None:
                 continue
             difference = entry.differences["nll"]
-            if "p_value" in difference:
+            if difference.p_value is not None:
                 methods.append(entry.method)
-                p_values.append(difference["p_value"])
+                p_values.append(difference.p_value)
         significant = set()
         for method, p_value in zip(methods, holm(p_values), strict=True):
             if p_value <= 1.0 - self.level:
@@ -156,9 +157,9 @@ class Leaderboard:
             n_better = n_worse = 0
             for entry in entries:
                 if entry.differences and name in significant[entry.bundle]:
-                    difference = entry.differences["nll"]["value"]
-                    n_better += int(difference < 0)
-                    n_worse += int(difference > 0)
+                    change = entry.differences["nll"].value
+                    n_better += int(change < 0)
+                    n_worse += int(change > 0)
             ranks = {}
             for metric, test in tests.items():
                 ranks[metric] = float(test.ranks[place])
@@ -243,10 +244,9 @@ class Leaderboard:
             chi2 = f"Friedman chi2 {test.chi2:.2f}, p {number(test.p_value)}"
             f_test = f"Iman-Davenport F {f}, p {number(test.f_p_value)}"
             print_sentence(f"{name}: all alike? {chi2}; {f_test}")
-        distance = ranks.nemenyi["critical_difference"]
-        level = ranks.nemenyi["level"]
+        distance = ranks.critical_difference
         apart = f"ranks less than {distance:.2f} apart do not differ significantly"
-        print_sentence(f"{apart} (Nemenyi, {level:.0%}); by nll:")
+        print_sentence(f"{apart} (Nemenyi, {ranks.level:.0%}); by nll:")
         for alike in not_told_apart(ranks.tests["nll"].ranks, distance):
             print_line(f"  {' = '.join(ranks.calibrators[i] for i in alike)}")
         absent: list[str] = []
@@ -303,12 +303,12 @@ def _difference(significant: Collection[str], entry: LeaderboardEntry) -> str | 
     if entry.differences is None:
         return None
     difference = entry.differences["nll"]
-    text = f"{difference['value']:+.4f}"
-    if difference.get("ci"):
-        low, high = difference["ci"]
-        text += f" [{low:+.4f}, {high:+.4f}]"
-    elif "ci_reason" in difference:
+    text = f"{difference.value:+.4f}"
+    if difference.reason is not None:
         text += " no bound"
+    elif difference.interval is not None:
+        interval = difference.interval
+        text += f" [{interval.low:+.4f}, {interval.high:+.4f}]"
     return f"{text}*" if entry.method in significant else text
 
 
@@ -321,7 +321,9 @@ def _metric_cell(column: str, entry: LeaderboardEntry) -> Cell:
 def _change_cell(column: str, entry: LeaderboardEntry) -> Cell:
     """Number of a difference, for a column such as ``nll_minus_baseline.p``."""
     name = column.partition("_minus_")[0]
-    return _number_of((entry.differences or {}).get(name), column)
+    if entry.differences is None:
+        return None
+    return _number_of(difference_json(entry.differences[name]), column)
 
 
 def _number_of(facts: Mapping[str, Any] | None, column: str) -> Cell:

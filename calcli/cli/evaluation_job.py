@@ -180,7 +180,7 @@ class EvaluationJob:
         if self.templates:
             names = ["uncalibrated", *self.templates]
             ranks = rank_table(evaluated, names, self.plan.metrics)
-        return Evaluation(evaluated, ranks, [outcome.to_dict() for outcome in outcomes])
+        return Evaluation(evaluated, ranks, [outcome.output() for outcome in outcomes])
 
     # ---- warnings
 

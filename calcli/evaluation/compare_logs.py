@@ -14,7 +14,8 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.evaluation.differences import compared
 from calcli.evaluation.facts import Difference
-from calcli.evaluation.json_output import difference_json, scores_json
+from calcli.evaluation.json_output import difference_output, scores_json
+from calcli.evaluation.json_structs import DifferenceOutput, ScoreObject
 from calcli.evaluation.question_thresholds import (
     classes_of,
     records_of,
@@ -29,8 +30,7 @@ from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.settings import MetricSettings
 from calcli.numerics import FloatArray, IntArray
-from calcli.output import Output
-from calcli.records import JsonObject
+from calcli.output import Number, Output
 from calcli.rows import ArrayRows
 from calcli.statistics.p_values import holm
 
@@ -111,8 +111,8 @@ class ComparedQuestion:
     n: int
     unpaired: tuple[int, int]
     n_classes: int
-    new: JsonObject
-    baseline: JsonObject
+    new: dict[str, ScoreObject]
+    baseline: dict[str, ScoreObject]
     accuracy: Difference
     nll: Difference
 
@@ -178,7 +178,7 @@ def compare_question(
     )
 
 
-def _metrics(context: MetricContext) -> JsonObject:
+def _metrics(context: MetricContext) -> dict[str, ScoreObject]:
     return scores_json(measured(context, METRICS))
 
 
@@ -220,29 +220,42 @@ class AnswersOutput(Output):
     n: int
     n_classes: int
     seconds: None
-    metrics: JsonObject
+    metrics: dict[str, ScoreObject]
+
+
+class AdjustedDifference(DifferenceOutput, kw_only=True):
+    """A paired difference with its p-value adjusted for the number of questions."""
+
+    p_adjusted: Number
 
 
 class QuestionOutput(Output):
     """The JSON of the paired answers to a question, new minus baseline.
 
-    unpaired : answers of the new log, and of the baseline, without partner. accuracy, nll :
-    their differences, with p-values adjusted for the number of questions.
+    unpaired : answers of the new log, and of the baseline, without partner.
     """
 
     n: int
     unpaired: tuple[int, int]
     fixed: int | None
     broken: int | None
-    accuracy: JsonObject
-    nll: JsonObject
+    accuracy: AdjustedDifference
+    nll: AdjustedDifference
+
+
+class LogSettings(Output, kw_only=True):
+    """Settings of a comparison of two logs. baseline : the other log."""
+
+    level: float
+    baseline: str
+    calcli_version: str
 
 
 class LogComparisonOutput(Output):
     """The JSON of ``calcli compare`` of two logs."""
 
     calcli_compare: int
-    settings: JsonObject
+    settings: LogSettings
     results: list[AnswersOutput]
     questions: dict[str, QuestionOutput]
     ranks: None
@@ -252,9 +265,9 @@ def comparison_of_logs(
     questions: Sequence[ComparedQuestion],
     new: str,
     baseline: str,
-    settings: JsonObject,
-) -> JsonObject:
-    """The JSON of ``calcli compare`` of two logs."""
+    settings: LogSettings,
+) -> LogComparisonOutput:
+    """The struct of the JSON of ``calcli compare`` of two logs."""
     by_accuracy = _adjusted([pair.accuracy.p_value for pair in questions])
     by_nll = _adjusted([pair.nll.p_value for pair in questions])
     results = []
@@ -264,21 +277,20 @@ def comparison_of_logs(
         results.append(_answers_output(baseline, pair, pair.baseline))
         paired[pair.question] = QuestionOutput.of(
             pair,
-            accuracy=_adjusted_json(pair.accuracy, by_accuracy[number]),
-            nll=_adjusted_json(pair.nll, by_nll[number]),
+            accuracy=_adjusted_difference(pair.accuracy, by_accuracy[number]),
+            nll=_adjusted_difference(pair.nll, by_nll[number]),
         )
-    output = LogComparisonOutput(
+    return LogComparisonOutput(
         calcli_compare=1,
         settings=settings,
         results=results,
         questions=paired,
         ranks=None,
     )
-    return output.to_dict()
 
 
 def _answers_output(
-    log: str, pair: ComparedQuestion, metrics: JsonObject
+    log: str, pair: ComparedQuestion, metrics: dict[str, ScoreObject]
 ) -> AnswersOutput:
     return AnswersOutput.of(
         pair,
@@ -289,5 +301,7 @@ def _answers_output(
     )
 
 
-def _adjusted_json(difference: Difference, p_adjusted: float | None) -> JsonObject:
-    return {**difference_json(difference), "p_adjusted": p_adjusted}
+def _adjusted_difference(
+    difference: Difference, p_adjusted: float | None
+) -> AdjustedDifference:
+    return AdjustedDifference.of(difference_output(difference), p_adjusted=p_adjusted)

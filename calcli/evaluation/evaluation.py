@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from calcli.evaluation.json_output import evaluation_output
-from calcli.evaluation.json_structs import EvaluationOutput
+from calcli.evaluation.json_structs import EvaluationOutput, LimitOutput
 from calcli.evaluation.results import Ranks, Result
 from calcli.evaluation.scores import Score
 from calcli.number_words import noun
@@ -21,13 +21,13 @@ from calcli.statistics.intervals import ends_of
 class Evaluation:
     """All results of one evaluation.
 
-    bundles : per bundle its results, uncalibrated first. limits : outcomes of limits,
-    as JSON.
+    bundles : per bundle its results, uncalibrated first. limits : the JSON of their
+    outcomes.
     """
 
     bundles: Sequence[Sequence[Result]]
     ranks: Ranks | None = None
-    limits: Sequence[Mapping[str, Any]] = ()
+    limits: Sequence[LimitOutput] = ()
 
     @property
     def results(self) -> list[Result]:

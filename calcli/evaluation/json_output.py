@@ -21,9 +21,12 @@ from calcli.evaluation.json_structs import (
     DifferenceOutput,
     Direction,
     EvaluationOutput,
+    FriedmanOutput,
     Gap,
     GroupOutput,
     Groups,
+    LimitOutput,
+    Message,
     PairedOutput,
     Part,
     Positive,
@@ -49,20 +52,21 @@ from calcli.evaluation.verdict import Verdict as JudgedVerdict
 from calcli.evaluation.words import finding_line, samples_needed
 from calcli.output import plain_number
 from calcli.records import JsonObject
+from calcli.statistics.intervals import Interval
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 
 def evaluation_output(
-    results: Iterable[Result], ranks: Ranks | None, limits: Iterable[Mapping[str, Any]]
+    results: Iterable[Result], ranks: Ranks | None, limits: Iterable[LimitOutput]
 ) -> EvaluationOutput:
     """The JSON of a whole evaluation. limits : their outcomes."""
     return EvaluationOutput(
         calcli_evaluation=1,
         results=[_result(result) for result in results],
-        ranks=_where_known(_ranks, ranks),
-        limits=[dict(limit) for limit in limits] or UNSET,
+        ranks=where_known(_ranks, ranks),
+        limits=list(limits) or UNSET,
     )
 
 
@@ -85,15 +89,10 @@ def scores_json(scores: Mapping[str, Score]) -> dict[str, JsonObject]:
 
 def difference_json(difference: Difference) -> JsonObject:
     """The JSON of one paired difference."""
-    return _difference(difference).to_dict()
+    return difference_output(difference).to_dict()
 
 
-def units_json(units: UnitFacts | None) -> JsonObject | None:
-    """The JSON of facts about units, None without units."""
-    return None if units is None else _units(units).to_dict()
-
-
-def _where_known(convert: Callable[[T], U], value: T | None) -> U | UnsetType:
+def where_known(convert: Callable[[T], U], value: T | None) -> U | UnsetType:
     """A converted value; left out of the JSON where it is None."""
     if value is None:
         return UNSET
@@ -104,13 +103,13 @@ def _result(result: Result) -> ResultOutput:
     return ResultOutput.of(
         result,
         metrics=scores_json(result.scores),
-        paired=_where_known(_paired, result.paired),
+        paired=where_known(_paired, result.paired),
         counts=dict(result.counts) or UNSET,
-        report=_where_known(_report, result.report),
-        per_class=_where_known(_classes, result.per_class),
-        per_group=_where_known(_groups, result.per_group),
+        report=where_known(_report, result.report),
+        per_class=where_known(_classes, result.per_class),
+        per_group=where_known(_groups, result.per_group),
         warnings=list(result.warnings),
-        units=_where_known(_units, result.units),
+        units=where_known(units_output, result.units),
         cross_fitted_folds=result.n_folds or UNSET,
     )
 
@@ -120,8 +119,8 @@ def _report(report: Judgement) -> Report:
     verdict = report.verdict
     messages: list[JsonObject] = []
     for finding in report.findings:
-        message = {"kind": finding.kind, "text": finding_line(finding)}
-        messages.append(message | _plain_numbers(finding.numbers))
+        message = Message(kind=finding.kind, text=finding_line(finding))
+        messages.append(message.to_dict() | _plain_numbers(finding.numbers))
     return Report.of(
         verdict,
         data=Data.of(facts.data),
@@ -201,7 +200,8 @@ def _part(part: LossPart) -> Part:
     )
 
 
-def _difference(difference: Difference) -> DifferenceOutput:
+def difference_output(difference: Difference) -> DifferenceOutput:
+    """The struct of the JSON of one paired difference."""
     keys: JsonObject = {}
     if difference.reason is not None:
         keys = {"ci": None, "ci_reason": difference.reason}
@@ -212,10 +212,32 @@ def _difference(difference: Difference) -> DifferenceOutput:
     return DifferenceOutput.of(difference, **keys)
 
 
+def difference_of(output: DifferenceOutput) -> Difference:
+    """The paired difference that a struct of its JSON was made of."""
+    interval = None
+    reason = None
+    if output.ci_reason is not UNSET:
+        reason = output.ci_reason
+    elif output.ci and output.ci_level is not UNSET and output.ci_method is not UNSET:
+        low, high = output.ci
+        interval = Interval(low, high, output.ci_level, output.ci_method)
+    answers = None
+    if output.become_right is not UNSET and output.become_wrong is not UNSET:
+        answers = (output.become_right, output.become_wrong)
+    return Difference(
+        value=math.nan if output.value is None else output.value,
+        se=output.se,
+        interval=interval,
+        p_value=None if output.p_value is UNSET else output.p_value,
+        reason=reason,
+        answers=answers,
+    )
+
+
 def _paired(paired: Paired) -> PairedOutput:
     differences = {}
     for name, difference in paired.differences.items():
-        differences[name] = _difference(difference)
+        differences[name] = difference_output(difference)
     return PairedOutput.of(paired, differences=differences)
 
 
@@ -232,12 +254,34 @@ def _group(line: GroupSummary) -> GroupOutput:
     return GroupOutput.of(line, metrics=metrics, **line.interval.to_dict())
 
 
-def _units(units: UnitFacts) -> UnitsOutput:
+def units_output(units: UnitFacts) -> UnitsOutput:
+    """The struct of the JSON of facts about units."""
     if units.n is None:
         return UnitsOutput(name=units.name)
     return UnitsOutput.of(units)
 
 
+def unit_facts_of(output: UnitsOutput) -> UnitFacts:
+    """The facts about units that a struct of their JSON was made of."""
+    return UnitFacts(**output.to_dict())
+
+
 def _ranks(ranks: Ranks) -> RanksOutput:
-    metrics = {name: test.to_dict() for name, test in ranks.tests.items()}
-    return RanksOutput.of(ranks, calibrators=list(ranks.calibrators), metrics=metrics)
+    return RanksOutput(
+        calibrators=list(ranks.calibrators),
+        n_bundles=ranks.n_bundles,
+        metrics=friedman_outputs(ranks),
+    )
+
+
+def friedman_outputs(ranks: Ranks) -> dict[str, FriedmanOutput]:
+    """The JSON of the tests behind ranks, by metric."""
+    outputs = {}
+    for name, test in ranks.tests.items():
+        outputs[name] = FriedmanOutput.of(
+            test,
+            ranks=test.ranks.tolist(),
+            iman_davenport_f=test.f,
+            iman_davenport_p_value=test.f_p_value,
+        )
+    return outputs

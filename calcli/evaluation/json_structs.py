@@ -1,9 +1,11 @@
 """The JSON of ``calcli evaluate`` as structs, of which its schema is made."""
 
+from typing import Annotated
+
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from calcli.output import Number, Output
+from calcli.output import Ends, Number, OpenEnds, Output, with_more
 from calcli.records import JsonObject
 
 
@@ -69,7 +71,7 @@ class Gap(Output, kw_only=True):
     """A mean gap with its interval; without one, ci is null and ci_reason says why."""
 
     value: Number
-    ci: list[float] | None
+    ci: Ends | None
     ci_level: float | UnsetType = UNSET
     ci_method: str | UnsetType = UNSET
     ci_reason: str | UnsetType = UNSET
@@ -84,7 +86,7 @@ class Positive(Output, kw_only=True):
     z: Number
     p_value: Number
     slope: Number
-    ci: list[float] | None
+    ci: Ends | None
     ci_level: float | UnsetType = UNSET
     ci_method: str | UnsetType = UNSET
     ci_reason: str | UnsetType = UNSET
@@ -130,6 +132,17 @@ class Bin(Output, kw_only=True):
     significant: bool
 
 
+class Message(Output, kw_only=True):
+    """A finding: its kind and its sentence. Most have numbers of their own, too."""
+
+    kind: str
+    text: str
+
+
+MessageObject = Annotated[JsonObject, with_more(Message)]
+"""A finding: the keys of ``Message``, then the numbers of its kind by name."""
+
+
 class Report(Output, kw_only=True):
     """Verdict on one set of rows, and its evidence.
 
@@ -143,7 +156,7 @@ class Report(Output, kw_only=True):
     data: Data
     verdict: str
     verdict_kind: str
-    messages: list[JsonObject]
+    messages: list[MessageObject]
     next: str | None
     recommended: str | None
     exact: Verdict
@@ -168,7 +181,7 @@ class ScoreOutput(Output, kw_only=True):
     signature: str
     reason: str | UnsetType = UNSET
     se: Number | UnsetType = UNSET
-    ci: list[float] | UnsetType | None = UNSET
+    ci: OpenEnds | UnsetType | None = UNSET
     ci_level: float | UnsetType = UNSET
     ci_method: str | UnsetType = UNSET
     ci_reason: str | UnsetType = UNSET
@@ -178,12 +191,16 @@ class ScoreOutput(Output, kw_only=True):
     p_value: Number | UnsetType = UNSET
 
 
+ScoreObject = Annotated[JsonObject, with_more(ScoreOutput)]
+"""One metric: the keys of ``ScoreOutput``, then the metric's own by name."""
+
+
 class DifferenceOutput(Output, kw_only=True):
     """Paired difference of a metric, calibrator minus baseline."""
 
     value: Number
     se: Number
-    ci: list[float] | UnsetType | None = UNSET
+    ci: Ends | UnsetType | None = UNSET
     ci_level: float | UnsetType = UNSET
     ci_method: str | UnsetType = UNSET
     ci_reason: str | UnsetType = UNSET
@@ -234,8 +251,8 @@ class GroupOutput(Output, kw_only=True):
     predicted: Number
     observed: Number
     margin: bool
-    metrics: dict[str, JsonObject]
-    ci: list[float] | None
+    metrics: dict[str, ScoreObject]
+    ci: Ends | None
     ci_level: float | UnsetType = UNSET
     ci_method: str | UnsetType = UNSET
     ci_reason: str | UnsetType = UNSET
@@ -261,7 +278,7 @@ class ResultOutput(Output, kw_only=True):
     method: str
     n: int
     n_classes: int | None
-    metrics: dict[str, JsonObject]
+    metrics: dict[str, ScoreObject]
     warnings: list[str]
     paired: PairedOutput | UnsetType = UNSET
     counts: dict[str, int] | UnsetType = UNSET
@@ -272,12 +289,39 @@ class ResultOutput(Output, kw_only=True):
     cross_fitted_folds: int | UnsetType = UNSET
 
 
+class FriedmanOutput(Output, kw_only=True):
+    """Average ranks by one metric, and the Friedman test that all are alike."""
+
+    ranks: list[float]
+    chi2: Number
+    p_value: Number
+    iman_davenport_f: Number
+    iman_davenport_p_value: Number
+
+
 class RanksOutput(Output, kw_only=True):
     """Average ranks of the calibrators over bundles, by metric; 1 is best."""
 
     calibrators: list[str]
     n_bundles: int
-    metrics: dict[str, JsonObject]
+    metrics: dict[str, FriedmanOutput]
+
+
+class LimitOutput(Output, kw_only=True):
+    """Outcome of one limit on one result; value is the kind of verdict for --fail-on.
+
+    group : absent where the limit is on all rows.
+    """
+
+    limit: str
+    bundle: str
+    calibrator: str | None
+    group: str | int | float | bool | UnsetType = UNSET
+    value: float | str | None
+    crossed: bool
+    reason: str | UnsetType = UNSET
+    false_alarm: float | UnsetType = UNSET
+    null_q95: float | UnsetType = UNSET
 
 
 class EvaluationOutput(Output, kw_only=True):
@@ -286,4 +330,4 @@ class EvaluationOutput(Output, kw_only=True):
     calcli_evaluation: int
     results: list[ResultOutput]
     ranks: RanksOutput | UnsetType = UNSET
-    limits: list[JsonObject] | UnsetType = UNSET
+    limits: list[LimitOutput] | UnsetType = UNSET

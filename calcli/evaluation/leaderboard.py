@@ -12,18 +12,33 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
-from calcli import __version__
 from calcli.calibrator import Calibrator, Context, Fit, Progress
 from calcli.errors import CalcliError, UsageError
 from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.differences import compared, friedman_tests
 from calcli.evaluation.evaluate_bundle import unit_facts
-from calcli.evaluation.json_output import difference_json, scores_json, units_json
+from calcli.evaluation.facts import Difference
+from calcli.evaluation.json_output import (
+    difference_of,
+    difference_output,
+    friedman_outputs,
+    scores_json,
+    unit_facts_of,
+    units_output,
+    where_known,
+)
+from calcli.evaluation.json_structs import (
+    DifferenceOutput,
+    FriedmanOutput,
+    ScoreObject,
+    UnitsOutput,
+)
 from calcli.evaluation.overlapping_fits import over_folds
-from calcli.evaluation.results import Ranks
+from calcli.evaluation.results import Ranks, UnitFacts
 from calcli.evaluation.scores import measured
 from calcli.fitting.fit import for_options_of_rows, treats_options_alike
 from calcli.io.dataset import DataSet
+from calcli.items import present
 from calcli.kernels.device import resolve
 from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
@@ -31,7 +46,6 @@ from calcli.metrics.settings import MetricSettings
 from calcli.mixture import Mixture
 from calcli.number_words import noun
 from calcli.output import Output
-from calcli.records import JsonObject
 from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows
 from calcli.statistics.friedman import nemenyi_distance
@@ -189,11 +203,11 @@ class EntryOutput(Output, kw_only=True):
     n: int
     n_classes: int
     status: str
-    metrics: JsonObject
+    metrics: dict[str, ScoreObject]
     seconds: float
     data_sha256: str
     fits: dict[str, int]
-    units: JsonObject | UnsetType = UNSET
+    units: UnitsOutput | UnsetType = UNSET
     reason: str | UnsetType = UNSET
     exit_code: int | UnsetType = UNSET
 
@@ -205,26 +219,58 @@ class DifferencesOutput(Output, kw_only=True):
     method: str
     baseline: str
     baseline_bundle: str
-    metrics: JsonObject
+    metrics: dict[str, DifferenceOutput]
+
+
+class NemenyiOutput(Output, kw_only=True):
+    """Difference of two average ranks that is significant, by Nemenyi's test."""
+
+    critical_difference: float
+    level: float
+
+
+class RankingOutput(Output, kw_only=True):
+    """Average ranks of the methods over bundles, by metric; 1 is best."""
+
+    methods: list[str]
+    n_bundles: int
+    metrics: dict[str, FriedmanOutput]
+    nemenyi: NemenyiOutput
+
+
+class SharedSettings(Output, kw_only=True):
+    """Settings that all results of a comparison share.
+
+    folds : null where the group ``test`` is scored. unit : as typed, absent where it
+    was not. baseline : a method, or the bundle of the other model.
+    """
+
+    folds: int | None
+    test: str | None
+    seed: int
+    level: float
+    unit: str | UnsetType = UNSET
+    baseline: str
+    calcli_version: str
 
 
 class ComparisonOutput(Output, kw_only=True):
     """The JSON of ``calcli compare``."""
 
     calcli_compare: int
-    settings: JsonObject
+    settings: SharedSettings
     data: dict[str, str]
     results: list[EntryOutput]
     differences: list[DifferencesOutput]
-    ranks: JsonObject | None
+    ranks: RankingOutput | None
 
 
 @dataclass(frozen=True)
 class LeaderboardEntry:
     """One method on one bundle: metrics, or the reason why there are none. differences : paired, this minus baseline,
     by metric; None for the baseline itself. against : bundle and method of the baseline. fits : number of fits by
-    status; empty for the uncalibrated scores. unit : name of the units. units : facts about them
-    (``json_output.units_json``). given_name : as in ``Result``."""
+    status; empty for the uncalibrated scores. unit : name of the units. units : facts about them. given_name : as in
+    ``Result``."""
 
     bundle: str
     method: str
@@ -232,14 +278,14 @@ class LeaderboardEntry:
     n_classes: int
     data_sha256: str
     seconds: float
-    metrics: Mapping[str, Any]
-    differences: Mapping[str, Any] | None = None
+    metrics: Mapping[str, ScoreObject]
+    differences: Mapping[str, Difference] | None = None
     against: tuple[str, str] | None = None
     reason: str | None = None
     exit_code: int = 0
     fits: Mapping[str, int] = field(default_factory=dict)
     unit: str | None = None
-    units: Mapping[str, Any] | None = None
+    units: UnitFacts | None = None
     given_name: str = UNCALIBRATED
 
     def called(self, name: str) -> str:
@@ -250,12 +296,50 @@ class LeaderboardEntry:
         value = self.metrics.get(name, {}).get("value")
         return math.nan if value is None else float(value)
 
+    def finished_before(
+        self, result: EntryOutput, pair: DifferencesOutput | None
+    ) -> "LeaderboardEntry":
+        """Copy with the numbers of an earlier run.
+
+        pair : its differences to the baseline, None for the baseline itself.
+        """
+        differences = None
+        if pair is not None:
+            differences = {}
+            for name, difference in pair.metrics.items():
+                differences[name] = difference_of(difference)
+        return replace(
+            self,
+            seconds=result.seconds,
+            metrics=result.metrics,
+            differences=differences,
+            fits=result.fits,
+            units=None if result.units is UNSET else unit_facts_of(result.units),
+        )
+
     def output(self) -> EntryOutput:
         """The struct of its JSON."""
         return EntryOutput.of(
             self,
             status="ok" if self.reason is None else "failed",
             exit_code=UNSET if self.reason is None else self.exit_code,
+            units=where_known(units_output, self.units),
+        )
+
+    def differences_output(self) -> DifferencesOutput | None:
+        """The struct of the JSON of its differences; None for the baseline itself."""
+        if self.differences is None or self.against is None:
+            return None
+        baseline_bundle, baseline = self.against
+        metrics = {}
+        for name, difference in self.differences.items():
+            metrics[name] = difference_output(difference)
+        return DifferencesOutput(
+            bundle=self.bundle,
+            method=self.method,
+            baseline=baseline,
+            baseline_bundle=baseline_bundle,
+            metrics=metrics,
         )
 
 
@@ -375,45 +459,30 @@ def entered(
     for fit in outcome.fits:
         if fit is not None:
             fits[str(fit.status)] += 1
-    entry = replace(
-        entry, metrics=metrics, fits=fits, units=units_json(unit_facts(context))
-    )
+    entry = replace(entry, metrics=metrics, fits=fits, units=unit_facts(context))
     if baseline is None or baseline.table is None:
         return entry
     paired = compared(context, MetricContext(baseline.table, settings))
     if any(fit is not None for fit in (*outcome.fits, *baseline.fits)):
         paired = over_folds(paired, len(outcome.fits), context)
-    differences = {name: difference_json(paired[name]) for name in COMPARED}
+    differences = {name: paired[name] for name in COMPARED}
     return replace(entry, differences=differences)
 
 
 def comparison(
     entries: Sequence[LeaderboardEntry],
-    settings: Mapping[str, Any],
+    settings: SharedSettings,
     ranks: "Ranking | None",
-) -> JsonObject:
-    """The JSON of ``calcli compare``."""
-    differences = []
-    for entry in entries:
-        if entry.differences is None or entry.against is None:
-            continue
-        baseline_bundle, baseline = entry.against
-        of_entry = DifferencesOutput.of(
-            entry,
-            baseline=baseline,
-            baseline_bundle=baseline_bundle,
-            metrics=entry.differences,
-        )
-        differences.append(of_entry)
-    output = ComparisonOutput(
+) -> ComparisonOutput:
+    """The struct of the JSON of ``calcli compare``."""
+    return ComparisonOutput(
         calcli_compare=1,
-        settings={**settings, "calcli_version": __version__},
+        settings=settings,
         data={entry.bundle: entry.data_sha256 for entry in entries},
         results=[entry.output() for entry in entries],
-        differences=differences,
-        ranks=None if ranks is None else ranks.to_dict(),
+        differences=present(entry.differences_output() for entry in entries),
+        ranks=None if ranks is None else ranks.output(),
     )
-    return output.to_dict()
 
 
 def baseline_of(asked: str | None, names: Sequence[str], group_column: str = "") -> str:
@@ -432,18 +501,24 @@ def baseline_of(asked: str | None, names: Sequence[str], group_column: str = "")
 
 @dataclass(frozen=True)
 class Ranking(Ranks):
-    """Average ranks of methods over bundles. nemenyi : the critical difference, and its level."""
+    """Average ranks of methods over bundles.
 
-    nemenyi: Mapping[str, float]
+    critical_difference : of two ranks, by Nemenyi's test at a confidence level.
+    """
 
-    def to_dict(self) -> JsonObject:
-        """The JSON output."""
-        return {
-            "methods": list(self.calibrators),
-            "n_bundles": self.n_bundles,
-            "metrics": {name: test.to_dict() for name, test in self.tests.items()},
-            "nemenyi": dict(self.nemenyi),
-        }
+    critical_difference: float
+    level: float
+
+    def output(self) -> RankingOutput:
+        """The struct of its JSON."""
+        return RankingOutput(
+            methods=list(self.calibrators),
+            n_bundles=self.n_bundles,
+            metrics=friedman_outputs(self),
+            nemenyi=NemenyiOutput(
+                critical_difference=self.critical_difference, level=self.level
+            ),
+        )
 
 
 def ranking(entries: Sequence[LeaderboardEntry], level: float) -> Ranking | None:
@@ -470,10 +545,10 @@ def ranking(entries: Sequence[LeaderboardEntry], level: float) -> Ranking | None
     tests = friedman_tests(LEADERBOARD_METRICS, shape, value_of)
     if "nll" not in tests:
         return None
-    distance = nemenyi_distance(len(methods), len(bundles), level)
     return Ranking(
-        tuple(methods),
-        len(bundles),
-        tests,
-        {"critical_difference": distance, "level": level},
+        calibrators=tuple(methods),
+        n_bundles=len(bundles),
+        tests=tests,
+        critical_difference=nemenyi_distance(len(methods), len(bundles), level),
+        level=level,
     )

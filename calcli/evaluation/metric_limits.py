@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.json_output import difference_json, score_json
+from calcli.evaluation.json_structs import LimitOutput
 from calcli.evaluation.results import GroupSummary, Result
 from calcli.evaluation.scores import Score
 from calcli.metrics.catalog import metric
-from calcli.output import Output
-from calcli.records import JsonObject
 from calcli.statistics.intervals import normal_quantile, normal_tail
 
 ENDS = {"lo": "ci", "hi": "ci", "p": "p_value", "null": "null_mean", "se": "se"}
@@ -97,20 +96,6 @@ class Limit:
         return f"--{self.side} {self.name}={self.value:g}"
 
 
-class OutcomeOutput(Output, kw_only=True):
-    """The JSON of one limit on one result."""
-
-    limit: str
-    bundle: str
-    calibrator: str | None
-    group: str | int | float | bool | UnsetType = UNSET
-    value: float | None
-    crossed: bool
-    reason: str | UnsetType = UNSET
-    false_alarm: float | UnsetType = UNSET
-    null_q95: float | UnsetType = UNSET
-
-
 @dataclass(frozen=True)
 class Outcome:
     """Outcome of one limit on one result. group : the group of rows, None for all. false_alarm : probability that a
@@ -132,14 +117,16 @@ class Outcome:
         """Suffix of the result's name that names the group."""
         return "" if self.group is None else f", group {self.group}"
 
-    def to_dict(self) -> JsonObject:
-        rare: JsonObject = {"false_alarm": UNSET}
-        if self.false_alarm >= RARE:
-            rare = {"false_alarm": self.false_alarm, "null_q95": self.q95}
-        output = OutcomeOutput.of(
-            self, limit=self.limit.text, crossed=bool(self.crossed), **rare
+    def output(self) -> LimitOutput:
+        """The struct of its JSON."""
+        reports_alarm = self.false_alarm >= RARE
+        return LimitOutput.of(
+            self,
+            limit=self.limit.text,
+            crossed=bool(self.crossed),
+            false_alarm=self.false_alarm if reports_alarm else UNSET,
+            null_q95=self.q95 if reports_alarm else UNSET,
         )
-        return output.to_dict()
 
     @property
     def sentence(self) -> str:

@@ -1,5 +1,6 @@
 """Confidence thresholds of a data set under a calibrator, for ``calcli threshold``."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,8 +15,7 @@ from calcli.io.dataset import DataSet
 from calcli.io.provenance import identity
 from calcli.methods.compared.identity import Identity
 from calcli.numerics import AnyArray, FloatArray, IntArray
-from calcli.output import Output
-from calcli.records import JsonObject
+from calcli.output import Ends, Output
 from calcli.rows import ScoreKind
 from calcli.statistics.acceptance import Accepted
 from calcli.statistics.intervals import exact_interval
@@ -32,6 +32,28 @@ class ThresholdUnits(Output, kw_only=True):
     largest: int | UnsetType = UNSET
     design_effect: float | UnsetType = UNSET
     effective_rows: float | UnsetType = UNSET
+
+
+class CoveragePoint(Output, kw_only=True):
+    """Accuracy at a coverage; its interval is for this point alone.
+
+    accuracy_ci : null where rows are not independent.
+    """
+
+    coverage: float
+    threshold: float
+    accuracy: float
+    accuracy_ci: Ends | None
+
+
+class AcceptedGroup(Output, kw_only=True):
+    """Rows of a group that the threshold accepts; accuracy is null where it is none."""
+
+    group: str | int | float | bool
+    n: int
+    accepted: int
+    right: int
+    accuracy: float | None
 
 
 class ThresholdOutput(Output, kw_only=True):
@@ -56,8 +78,8 @@ class ThresholdOutput(Output, kw_only=True):
     right: float | None
     tests: int
     guarantee: str
-    accuracy_at_coverage: list[JsonObject]
-    groups: list[JsonObject] | UnsetType = UNSET
+    accuracy_at_coverage: list[CoveragePoint]
+    groups: list[AcceptedGroup] | UnsetType = UNSET
     units: ThresholdUnits | UnsetType = UNSET
 
 
@@ -65,12 +87,12 @@ class ThresholdOutput(Output, kw_only=True):
 class SearchedThreshold:
     """Search on the rows of a data set.
 
-    content : of ``calcli threshold --json``. why_not : the reason where there is no
+    output : the JSON of ``calcli threshold``. why_not : the reason where there is no
     threshold. offered : accuracies that can be guaranteed instead.
     """
 
     choice: Choice
-    content: JsonObject
+    output: ThresholdOutput
     why_not: str
     offered: Sequence[tuple[float, Accepted]] = ()
 
@@ -135,7 +157,7 @@ def search_threshold(
     best = choice.best
     independent = counted.are_independent
     coverage_ci = None
-    groups: list[JsonObject] | UnsetType = UNSET
+    groups: list[AcceptedGroup] | UnsetType = UNSET
     if best is not None and independent:
         coverage_ci = list(exact_interval(best.accepted, best.n, level))
     if best is not None and counted.group is not None:
@@ -143,8 +165,8 @@ def search_threshold(
         groups = _by_group(counted.group, counted.correct, accepted)
     points = []
     for coverage in COVERAGES:
-        point = search.curve.at_coverage(coverage)
-        points.append(_described(point, level if independent else None))
+        accepted_rows = search.curve.at_coverage(coverage)
+        points.append(_coverage_point(accepted_rows, level if independent else None))
     output = ThresholdOutput(
         calcli_threshold=1,
         bundle=rows.name,
@@ -166,11 +188,10 @@ def search_threshold(
         groups=groups,
         units=_units_output(rows, counted.units, choice),
     )
-    content = output.to_dict()
     if best is None:
         why_not = search.why_not(choice, rows.name, accuracy, level)
-        return SearchedThreshold(choice, content, why_not, search.offered(level))
-    return SearchedThreshold(choice, content, "")
+        return SearchedThreshold(choice, output, why_not, search.offered(level))
+    return SearchedThreshold(choice, output, "")
 
 
 def _without_copies(rows: DataSet) -> IntArray:
@@ -259,7 +280,7 @@ def _guarantee(accuracy: float, level: float, independent: bool) -> str:
 
 def _by_group(
     group: AnyArray, correct: FloatArray, accepted: AnyArray
-) -> list[JsonObject]:
+) -> list[AcceptedGroup]:
     """Counts by group, the least accurate first: rows, accepted, and right among the
     accepted.
     """
@@ -268,34 +289,34 @@ def _by_group(
     n_accepted = np.bincount(code, weights=accepted).tolist()
     n_right = np.bincount(code, weights=accepted * correct).tolist()
     lines = []
-    without_accepted = []
     for g, name in enumerate(names.tolist()):
-        line = {
-            "group": name,
-            "n": n[g],
-            "accepted": int(n_accepted[g]),
-            "right": int(n_right[g]),
-            "accuracy": None,
-        }
+        accuracy = None
         if n_accepted[g]:
-            line["accuracy"] = n_right[g] / n_accepted[g]
-            lines.append(line)
-        else:
-            without_accepted.append(line)
-    lines.sort(key=lambda line: line["accuracy"])
-    return [*lines, *without_accepted]
+            accuracy = n_right[g] / n_accepted[g]
+        line = AcceptedGroup(
+            group=name,
+            n=n[g],
+            accepted=int(n_accepted[g]),
+            right=int(n_right[g]),
+            accuracy=accuracy,
+        )
+        lines.append(line)
+    return sorted(lines, key=_accuracy_or_infinity)
 
 
-def _described(here: Accepted, level: float | None) -> JsonObject:
-    """JSON of one point of the curve; the interval is for this point alone, None
-    without a level.
-    """
-    ends = None
+def _accuracy_or_infinity(line: AcceptedGroup) -> float:
+    """Accuracy of a group; infinity without accepted rows, which comes last."""
+    return math.inf if line.accuracy is None else line.accuracy
+
+
+def _coverage_point(accepted: Accepted, level: float | None) -> CoveragePoint:
+    """One point of the curve; no interval without a level."""
+    interval = None
     if level is not None:
-        ends = list(exact_interval(here.right, here.accepted, level))
-    return {
-        "coverage": here.coverage,
-        "threshold": here.threshold,
-        "accuracy": here.accuracy,
-        "accuracy_ci": ends,
-    }
+        interval = list(exact_interval(accepted.right, accepted.accepted, level))
+    return CoveragePoint(
+        coverage=accepted.coverage,
+        threshold=accepted.threshold,
+        accuracy=accepted.accuracy,
+        accuracy_ci=interval,
+    )

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import get_args
 
 from calcli.errors import UsageError, unknown_name
+from calcli.evaluation.json_structs import LimitOutput
 from calcli.evaluation.results import Result
 from calcli.evaluation.verdict import VerdictKind
-from calcli.records import JsonObject
 
 FAILING = tuple(kind for kind in get_args(VerdictKind) if kind != "calibrated")
 """Kinds of verdict that a pipeline may fail on."""
@@ -79,12 +79,12 @@ class VerdictOutcome:
         headline = self.result.report.headline
         return f"{self.bundle}, {self.title}: {headline} ({self.limit.text})"
 
-    def to_dict(self) -> JsonObject:
-        """The JSON output."""
-        return {
-            "limit": self.limit.text,
-            "bundle": self.bundle,
-            "calibrator": self.result.calibrator,
-            "value": self.kind,
-            "crossed": self.crossed,
-        }
+    def output(self) -> LimitOutput:
+        """The struct of its JSON."""
+        return LimitOutput(
+            limit=self.limit.text,
+            bundle=self.bundle,
+            calibrator=self.result.calibrator,
+            value=self.kind,
+            crossed=self.crossed,
+        )

@@ -6,12 +6,11 @@ from math import factorial
 import numpy as np
 
 from calcli.numerics import FloatArray
-from calcli.records import Record
 from calcli.solvers import halved
 
 
 @dataclass(frozen=True)
-class Friedman(Record):
+class Friedman:
     """Average ranks (1 is best) and the Friedman test that all calibrators are alike.
 
     ranks : (k,) averages over data sets. chi2, p_value : Friedman's statistic,
@@ -25,8 +24,6 @@ class Friedman(Record):
     p_value: float
     f: float
     f_p_value: float
-
-    JSON = {"f": "iman_davenport_f", "f_p_value": "iman_davenport_p_value"}
 
 
 def average_ranks(row: FloatArray) -> FloatArray:

@@ -261,6 +261,29 @@ def test_every_json_of_a_command_has_its_schema(command):
     assert f"calcli {command} " in " ".join(titles), words
 
 
+OPEN = {"options", "params", "details"}
+"""Objects whose keys differ from method to method, which no schema names."""
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in SCHEMAS.glob("*.json")))
+def test_a_schema_names_the_keys_of_every_object(name):
+    schema = json.loads((SCHEMAS / f"{name}.json").read_text("utf-8"))
+    assert {path.rpartition("/")[2] for path in objects_without_keys(schema)} <= OPEN
+
+
+def objects_without_keys(schema, path=""):
+    """Paths of the objects in a schema of which it says nothing more."""
+    if isinstance(schema, list):
+        schema = dict(enumerate(schema))
+    if not isinstance(schema, dict):
+        return
+    says_more = {"properties", "additionalProperties", "$ref", "oneOf"} & set(schema)
+    if schema.get("type") == "object" and not says_more:
+        yield path
+    for key, part in schema.items():
+        yield from objects_without_keys(part, f"{path}/{key}")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(p.stem for p in SCHEMAS.glob("*.json")))
 def test_real_outputs_obey_their_schemas(name, outputs):

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import UNSET
 
 from calcli import __version__
 from calcli.cli import options as o
@@ -244,7 +245,7 @@ def _draw_ranks(path: Path, leaderboard: Leaderboard, *, force: bool) -> None:
     bundles = f"{ranks.n_bundles} bundles"
     title = f"average rank by NLL over {bundles}, {leaderboard.how}"
     by_nll = ranks.tests["nll"].ranks
-    critical = ranks.nemenyi["critical_difference"]
+    critical = ranks.critical_difference
     drawing = picture(path, list(ranks.calibrators), by_nll, critical, title)
     write_bytes(path, drawing, force=force)
 
@@ -376,20 +377,18 @@ class _Work:
     # ---- the result file
 
     @property
-    def settings(self) -> JsonObject:
+    def settings(self) -> board.SharedSettings:
         """Settings that all results share."""
         args = self.args
-        settings: JsonObject = {
-            "folds": None if args.test is not None else args.folds,
-            "test": args.test,
-            "seed": args.seed,
-            "level": args.level,
-        }
-        if args.unit is not None:
-            settings["unit"] = args.unit
-        settings["baseline"] = args.baseline_bundle or self.baseline
-        settings["calcli_version"] = __version__
-        return settings
+        return board.SharedSettings(
+            folds=None if args.test is not None else args.folds,
+            test=args.test,
+            seed=args.seed,
+            level=args.level,
+            unit=UNSET if args.unit is None else args.unit,
+            baseline=args.baseline_bundle or self.baseline,
+            calcli_version=__version__,
+        )
 
     def remember(self) -> None:
         """Reuse what an earlier run has finished, or left in the job file.
@@ -419,8 +418,9 @@ class _Work:
         against = None
         if entry.against is not None:
             against = (entry.against, self.plan[entry.against].data_sha256)
-        parts = (entry.bundle, entry.method, entry.data_sha256, against, self.settings)
-        return key_of(repr(parts).encode())
+        parts = (entry.bundle, entry.method, entry.data_sha256, against)
+        settings = self.settings.to_dict()
+        return key_of(repr((*parts, settings)).encode())
 
     def _take_over(self, path: Path, earlier: EarlierResults) -> None:
         """Reuse the results of a file that are still valid.
@@ -429,8 +429,9 @@ class _Work:
         """
         differences = {(pair.bundle, pair.method): pair for pair in earlier.differences}
         results = {(result.bundle, result.method): result for result in earlier.results}
-        for name, value in self.settings.items():
-            earlier_value = earlier.settings.get(name)
+        earlier_settings = earlier.settings.to_dict()
+        for name, value in self.settings.to_dict().items():
+            earlier_value = earlier_settings.get(name)
             if earlier_value != value:
                 raise UsageError(
                     f"{path}: holds results with {name} {earlier_value}, not {value};"
@@ -446,24 +447,19 @@ class _Work:
         for key, result in results.items():
             entry = self.plan[key]
             pair = differences.get(key)
-            if result.data_sha256 != entry.data_sha256 or result.reason is not None:
+            if result.data_sha256 != entry.data_sha256 or result.reason is not UNSET:
                 continue
             if entry.against is not None:
                 sha = self.plan[entry.against].data_sha256
                 if pair is None or sha != earlier.data.get(entry.against[0]):
                     continue
-            self.done[key] = replace(
-                result,
-                differences=None if pair is None else pair.metrics,
-                against=entry.against,
-                unit=entry.unit,
-                given_name=entry.given_name,
-            )
+            self.done[key] = entry.finished_before(result, pair)
 
     def to_dict(self) -> JsonObject:
         """Results that are there, as the JSON holds them."""
         entries = [self.done[key] for key in self.plan if key in self.done]
-        return board.comparison(entries, self.settings, self.ranks(entries))
+        ranks = self.ranks(entries)
+        return board.comparison(entries, self.settings, ranks).to_dict()
 
     def ranks(self, entries: Sequence[board.LeaderboardEntry]) -> board.Ranking | None:
         """Ranks over bundles.

@@ -21,12 +21,12 @@ dataset unit, rows of one unit belong together, and the guarantee is for units t
 drawn independently.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from msgspec import UNSET
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
@@ -34,10 +34,15 @@ from calcli.cli.decision_logs.threshold import is_by_question, threshold_log
 from calcli.cli.render import fail, print_line
 from calcli.errors import FitError, UsageError
 from calcli.evaluation.caveats import not_held_out
-from calcli.evaluation.selective_threshold import SearchedThreshold, search_threshold
+from calcli.evaluation.selective_threshold import (
+    AcceptedGroup,
+    CoveragePoint,
+    SearchedThreshold,
+    ThresholdOutput,
+    search_threshold,
+)
 from calcli.io.atomic import check_output, write_json
 from calcli.io.question_artifact import load_for
-from calcli.records import JsonObject
 from calcli.statistics.acceptance import Accepted
 
 SHOWN_GROUPS = 20
@@ -116,21 +121,21 @@ def run(args: ThresholdArgs) -> int:
                 f"{rows.name}: {in_sample} (on these the guarantee does not hold)"
             )
     best = searched.choice.best
-    content = searched.content
+    output = searched.output
     if best is None:
         return _none_found(searched, args, command)
     if args.output is not None:
-        write_json(Path(args.output), content, force=args.force)
+        write_json(Path(args.output), output.to_dict(), force=args.force)
     if args.json or args.output is not None:
-        command.written(args.output, content)
+        command.written(args.output, output.to_dict())
     else:
         print_line(repr(best.threshold))
     _say_accepted(best, command)
     if in_sample is None:
-        command.say(content["guarantee"])
+        command.say(output.guarantee)
     else:
         command.say("No guarantee: these rows are those of the calibrator's fit.")
-    _say_parts(content, command)
+    _say_parts(output, command)
     return 0
 
 
@@ -144,13 +149,14 @@ def _say_accepted(best: Accepted, command: CommandContext) -> None:
     command.say(f"threshold {threshold} accepts {accepted}")
 
 
-def _say_parts(content: JsonObject, command: CommandContext) -> None:
+def _say_parts(output: ThresholdOutput, command: CommandContext) -> None:
     """Say the accuracy at several coverages, and of the first groups."""
-    lines = [_coverage_line(point) for point in content["accuracy_at_coverage"]]
+    lines = [_coverage_line(point) for point in output.accuracy_at_coverage]
     # With many equal confidences, several coverages give one line.
     for line in dict.fromkeys(lines):
         command.say(line)
-    for group in content.get("groups", [])[:SHOWN_GROUPS]:
+    groups = [] if output.groups is UNSET else output.groups
+    for group in groups[:SHOWN_GROUPS]:
         command.say(_group_line(group))
 
 
@@ -159,7 +165,7 @@ def _none_found(
 ) -> int:
     """Say that no threshold guarantees the accuracy, and which accuracies have one."""
     if args.json:
-        command.written(args.output, searched.content)
+        command.written(args.output, searched.output.to_dict())
     else:
         for accuracy, choice in searched.offered:
             command.say(
@@ -169,23 +175,23 @@ def _none_found(
     return fail(searched.why_not, FitError.exit_code)
 
 
-def _coverage_line(point: Mapping[str, Any]) -> str:
+def _coverage_line(point: CoveragePoint) -> str:
     """What accuracy is reached at a coverage."""
-    accuracy = f"accuracy {point['accuracy']:.4f}"
-    if point["accuracy_ci"] is not None:
-        low, high = point["accuracy_ci"]
+    accuracy = f"accuracy {point.accuracy:.4f}"
+    if point.accuracy_ci is not None:
+        low, high = point.accuracy_ci
         accuracy += f" ({low:.4f} to {high:.4f})"
-    least = shown_confidence(point["threshold"], ".4f")
-    return f"coverage {point['coverage']:6.1%}: {accuracy}, confidence from {least}"
+    least = shown_confidence(point.threshold, ".4f")
+    return f"coverage {point.coverage:6.1%}: {accuracy}, confidence from {least}"
 
 
-def _group_line(group: Mapping[str, Any]) -> str:
+def _group_line(line: AcceptedGroup) -> str:
     """What is accepted in a group."""
     share = ""
-    if group["accuracy"] is not None:
-        share = f", of which {group['accuracy']:.2%} are right"
+    if line.accuracy is not None:
+        share = f", of which {line.accuracy:.2%} are right"
     return (
-        f"group {group['group']}: {group['accepted']} of {group['n']} rows{share}"
+        f"group {line.group}: {line.accepted} of {line.n} rows{share}"
         " (no guarantee by group)"
     )
 

@@ -11,7 +11,9 @@ from calcli.cli.render import Cell, Column, Table, print_table
 from calcli.errors import DataError, UsageError
 from calcli.evaluation.compare_logs import (
     ComparedQuestion,
+    LogSettings,
     ModelAnswers,
+    QuestionOutput,
     compare_question,
     comparison_of_logs,
 )
@@ -51,17 +53,16 @@ def compare_log(args: Any) -> int:
     with command, logs_once([new, baseline], args.where):
         questions = _compared(args, command)
         command.clear()
-    settings = {
-        "level": args.level,
-        "baseline": baseline,
-        "calcli_version": __version__,
-    }
+    settings = LogSettings(
+        level=args.level, baseline=baseline, calcli_version=__version__
+    )
     new_log = split_where(new)[0]
     baseline_log = split_where(baseline)[0]
-    content = comparison_of_logs(questions, new_log.name, baseline_log.name, settings)
+    output = comparison_of_logs(questions, new_log.name, baseline_log.name, settings)
+    content = output.to_dict()
     if args.output is not None:
         write_json(args.output, content, force=args.force)
-    table = _table(questions, content["questions"])
+    table = _table(questions, output.questions)
     if not args.people:
         args.print("compare", [table], content["results"], content)
     elif not args.quiet:
@@ -154,8 +155,10 @@ def _say_unpaired(compared: ComparedQuestion, command: CommandContext) -> None:
         )
 
 
-def _table(questions: Sequence[ComparedQuestion], facts: Mapping[str, Any]) -> Table:
-    """A line for each question. facts : as in the JSON, with adjusted p-values."""
+def _table(
+    questions: Sequence[ComparedQuestion], outputs: Mapping[str, QuestionOutput]
+) -> Table:
+    """A line for each question. outputs : their JSON, with adjusted p-values."""
     columns = [
         Column("question", lambda compared: compared.question),
         Column("pairs", lambda compared: compared.n),
@@ -163,19 +166,24 @@ def _table(questions: Sequence[ComparedQuestion], facts: Mapping[str, Any]) -> T
         Column("right before", lambda compared: compared.baseline["accuracy"]["value"]),
         Column("fixed", lambda compared: compared.fixed),
         Column("broken", lambda compared: compared.broken),
-        Column(P_ACCURACY, partial(_adjusted_p_value, "accuracy", facts)),
+        Column(P_ACCURACY, partial(_p_of_accuracy, outputs)),
         Column("NLL", lambda compared: compared.new["nll"]["value"]),
         Column("NLL before", lambda compared: compared.baseline["nll"]["value"]),
-        Column(P_NLL, partial(_adjusted_p_value, "nll", facts)),
+        Column(P_NLL, partial(_p_of_nll, outputs)),
     ]
     return Table.of(columns, questions)
 
 
-def _adjusted_p_value(
-    metric: str, facts: Mapping[str, Any], compared: ComparedQuestion
+def _p_of_accuracy(
+    outputs: Mapping[str, QuestionOutput], compared: ComparedQuestion
 ) -> Cell:
-    p_value: float | None = facts[compared.question][metric]["p_adjusted"]
-    return p_value
+    return outputs[compared.question].accuracy.p_adjusted
+
+
+def _p_of_nll(
+    outputs: Mapping[str, QuestionOutput], compared: ComparedQuestion
+) -> Cell:
+    return outputs[compared.question].nll.p_adjusted
 
 
 def _rows_in_words(table: Table) -> list[list[Cell]]:
