@@ -84,6 +84,17 @@ def test_empty_cells_beside_a_class_called_na_are_missing(run):
     assert_read(run, "made.h5", np.delete(p, 7, axis=0), np.delete(y, 7))
 
 
+def test_a_word_among_scores_of_a_class_called_id_is_named(run):
+    p, y = drawn(2)
+    columns = column_table("{}", ["id", "no"], p, y)
+    columns["id"] = [
+        "oops" if row == 20 else value for row, value in enumerate(p[:, 0])
+    ]
+    done = run("evaluate", table("scores.csv", columns))
+    assert done.code == 3
+    assert "column 'id' has 'oops' in row 20, expected a number" in done.err
+
+
 def test_vertex_and_spacy_name_classes_like_fields(run):
     names = ["id", "target", "score"]
     p, y = drawn(3)

@@ -21,7 +21,7 @@ from calcli.importers.import_request import TO_SUPPLY, ImportRequest
 from calcli.importers.joining.gold import GOLD
 from calcli.importers.names.array_names import of_role, real_names
 from calcli.importers.names.column_options import listed_columns, some_of
-from calcli.importers.names.opposites import GRADES
+from calcli.importers.names.opposites import GRADES, in_order_of_pair
 from calcli.importers.names.roles import is_prediction, says_correct, sounds_sure
 
 MOST_GROUP_OPTIONS = 2
@@ -231,11 +231,12 @@ def _outcomes(suggestions: Suggestions) -> list[str]:
 
 def _is_graded(path: str, distinct: Sequence[object]) -> bool:
     """True for a column of right and wrong."""
-    words = {str(word).lower() for word in distinct}
-    if any(words == set(pair) for pair in GRADES):
+    words = list(map(str, distinct))
+    if in_order_of_pair(words, GRADES) is not None:
         return True
     parts = re.split(r"[\W_]+", path)
-    return len(words) == 2 and any(map(says_correct, parts))
+    are_two = len(set(map(str.lower, words))) == 2
+    return are_two and any(map(says_correct, parts))
 
 
 def _predictions_of(suggestions: Suggestions, label: str) -> list[str]:

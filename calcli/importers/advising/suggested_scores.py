@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from calcli.importers.advising.column_looks import UnclearSource
 from calcli.importers.advising.suggested_labels import labels_beside
-from calcli.importers.evidence.kinds import PERCENTAGES, kind_of_scores
+from calcli.importers.evidence.kinds import kind_of_scores
 from calcli.importers.evidence.looks import KIND_OF_LOOK, without_empty
 from calcli.importers.evidence.source_arrays import Arrays
 from calcli.importers.names.array_names import (
@@ -189,7 +189,7 @@ def _together(members: Sequence[str], arrays: Arrays) -> SuggestedScores:
     if scores is None or not len(scores):
         return SuggestedScores([option])
     proof = kind_of_scores(scores)
-    if proof.reason == PERCENTAGES:
+    if proof.are_percentages:
         return SuggestedScores([option], "probs", are_percentages=True)
     return SuggestedScores([option], proof.kind)
 

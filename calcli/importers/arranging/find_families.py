@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from calcli.errors import DataError
+from calcli.importers.arranging.column_values import numbers_in
 from calcli.importers.arranging.family import Family
 from calcli.importers.arranging.summing_columns import summing_columns
 from calcli.importers.evidence.kinds import kind_of_scores
@@ -43,7 +44,7 @@ from calcli.importers.names.roles import (
 )
 from calcli.importers.names.spellings import RESPELLINGS, Respell
 from calcli.importers.table import Column, Columns
-from calcli.importers.text_cells import LONGEST_WORD
+from calcli.importers.text_cells import LONGEST_WORD, not_a_number
 from calcli.items import counts_up
 
 WHOLE = re.compile(r"-?[0-9]{1,18}")
@@ -165,7 +166,7 @@ def _proven_families(columns: Columns, reserved: set[str]) -> list[Family]:
         is_named = len(words_for_scores) == 1 and None not in words_for_scores
         if is_named or not any(map(_means_no_class, family.columns)):
             continue
-        if _are_distributions([columns[name] for name in family.columns]):
+        if _are_distributions(columns, family.columns):
             proven.append(replace(family, is_proven=True))
     return proven
 
@@ -180,15 +181,23 @@ def _means_no_class(name: str) -> bool:
     return bool(parse_name(name).role) or _has_other_meaning(name)
 
 
-def _are_distributions(columns: Sequence[Column]) -> bool:
-    """True if the values prove that the columns are probabilities of all classes."""
-    try:
-        values = [column.values() for column in columns]
-    except DataError:
-        return False
-    if any(array.ndim != 1 for array in values):
-        return False
-    scores = np.stack(values, axis=1).astype(np.float64)
+def _are_distributions(columns: Columns, names: Sequence[str]) -> bool:
+    """True if the values prove that the columns are probabilities of all classes.
+
+    Raises DataError for words among their numbers.
+    """
+    arrays = []
+    for name in names:
+        try:
+            values = columns[name].values()
+        except DataError:
+            return False
+        if values.dtype.kind in "OUS":
+            raise not_a_number(columns[name].file, name, values.tolist())
+        if values.ndim != 1:
+            return False
+        arrays.append(values)
+    scores = np.stack(arrays, axis=1).astype(np.float64)
     return kind_of_scores(scores).kind in ("probs", "log_probs")
 
 
@@ -327,15 +336,11 @@ def _counts_up(family: Family) -> bool:
 
 def _whole_numbers(column: Column) -> list[str]:
     """Distinct whole numbers of a column in their order; none if it has others."""
-    if column.cells != "number":
+    values = numbers_in(column, "iu", first=ROWS_SEEN)
+    if values is None:
         return []
-    with suppress(DataError):
-        values = column.rows(slice(ROWS_SEEN))
-        if values.dtype.kind in "iu":
-            numbers = np.unique(values).tolist()
-            if 1 < len(numbers) <= MOST_CLASSES_SEEN:
-                return list(map(str, numbers))
-    return []
+    numbers = np.unique(values).tolist()
+    return list(map(str, numbers)) if 1 < len(numbers) <= MOST_CLASSES_SEEN else []
 
 
 def _with_names_of_classes(family: Family, named: Sequence[Family]) -> Family:

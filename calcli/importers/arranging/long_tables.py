@@ -15,7 +15,8 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.arranging.choices import taken
-from calcli.importers.evidence.kinds import PERCENTAGES, kind_of_scores
+from calcli.importers.arranging.column_values import ROWS_SEEN, marks_in, numbers_in
+from calcli.importers.evidence.kinds import kind_of_scores
 from calcli.importers.evidence.label_evidence import ENOUGH_ROWS
 from calcli.importers.evidence.lookalikes import is_one_hot
 from calcli.importers.import_request import ImportRequest
@@ -41,9 +42,6 @@ MOST_LISTED = 9
 
 RANKS = re.compile(r"(?i)(^|[_.\W])(rank|top|place|position|order|k)($|[_.\W])")
 """Name of a column of ranks."""
-
-ROWS_SEEN = 1000
-"""Rows that are looked at first, of columns of numbers."""
 
 
 @dataclass(frozen=True)
@@ -155,15 +153,15 @@ def _samples(
 
 def _names_in(column: Column) -> AnyArray | None:
     """Words, or whole numbers, of a column; None for any other."""
-    if column.cells not in ("text", "number") or column.empty_row is not None:
+    if column.cells == "number":
+        if numbers_in(column, "iuU", first=ROWS_SEEN) is None:
+            return None
+        return numbers_in(column, "iuU")
+    if column.cells != "text":
         return None
     with suppress(DataError):
-        if column.cells == "number":
-            first = column.rows(slice(ROWS_SEEN))
-            if first.ndim != 1 or first.dtype.kind not in "iuU":
-                return None
         values = column.values()
-        if values.ndim == 1 and values.dtype.kind in "iuU":  # no long texts
+        if values.ndim == 1 and values.dtype.kind == "U":  # no long texts
             return values
     return None
 
@@ -249,7 +247,7 @@ def _scores_of(columns: Columns, layout: _Layout) -> list[str]:
     """
     scores = []
     for name, column in columns.items():
-        values = None if name in layout.by else _real_numbers(column)
+        values = None if name in layout.by else numbers_in(column, "f")
         if values is None or is_one_hot(values[layout.rows]):
             continue
         if role_of(name) == "weights":
@@ -259,7 +257,7 @@ def _scores_of(columns: Columns, layout: _Layout) -> list[str]:
         if are_logits and not _has_label(columns, layout):
             continue
         are_probabilities = proof.kind in ("probs", "log_probs")
-        if are_probabilities or are_logits or proof.reason == PERCENTAGES:
+        if are_probabilities or are_logits or proof.are_percentages:
             scores.append(name)
     return scores
 
@@ -277,7 +275,7 @@ def _differ_otherwise(columns: Columns, layout: _Layout, scores: Sequence[str]) 
             continue
         if _marks(column, layout.rows) is not None:
             continue
-        others = _real_numbers(column)
+        others = numbers_in(column, "f")
         if others is None:
             if role_of(name) == "labels":
                 return True
@@ -300,16 +298,6 @@ def _has_label(columns: Columns, layout: _Layout) -> bool:
         if are_classes and _is_constant(column, layout.rows):
             return True
     return False
-
-
-def _real_numbers(column: Column) -> AnyArray | None:
-    if column.cells != "number" or column.empty_row is not None:
-        return None
-    with suppress(DataError):
-        values = column.values()
-        if values.ndim == 1 and values.dtype.kind == "f":
-            return values
-    return None
 
 
 def _columns_of(
@@ -375,13 +363,9 @@ def _marked(
     return {"label": Column(table.file, "label", constant(of_samples), "text")}
 
 
-def _marks(column: Column, rows: IntArray) -> AnyArray | None:
+def _marks(column: Column, rows: IntArray) -> IntArray | None:
     """Zeros and a one for the classes of every sample; None for anything else."""
-    if column.cells not in ("number", "truth") or column.empty_row is not None:
+    marks = marks_in(column)
+    if marks is None or not is_one_hot(marks[rows]):
         return None
-    with suppress(DataError):
-        values = column.values()
-        if values.ndim == 1 and values.dtype.kind in "biuf":
-            marks = values.astype(np.float64)[rows]
-            return marks if is_one_hot(marks) else None
-    return None
+    return marks[rows]

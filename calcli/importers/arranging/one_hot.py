@@ -7,12 +7,18 @@ them, beside scores whose names hold the same classes.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.evidence.kinds import PERCENTAGES, kind_of_scores
+from calcli.importers.arranging.column_values import (
+    ROWS_SEEN,
+    ends_of_sum_1,
+    marks_in,
+    matrix_in,
+    side_by_side,
+)
+from calcli.importers.evidence.kinds import kind_of_scores
 from calcli.importers.evidence.label_evidence import label_evidence
 from calcli.importers.evidence.lookalikes import is_one_hot
 from calcli.importers.import_request import ImportRequest
@@ -23,13 +29,7 @@ from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, Table, constant
 from calcli.importers.text_cells import words
 from calcli.items import without
-from calcli.numerics import AnyArray, IntArray, whole_number
-
-ROWS_SEEN = 1000
-"""Rows that are looked at first. All rows are, before columns become one."""
-
-MOST_COLUMNS_SEARCHED = 100
-"""Columns of zeros and ones side by side, in which some are searched."""
+from calcli.numerics import IntArray, whole_number
 
 
 @dataclass(frozen=True)
@@ -37,20 +37,14 @@ class OneHot:
     """Columns with a single 1 in every row, by their class.
 
     text : what is around the class in the names. classes : in the order of the columns.
+    scores : columns of scores that are named after the classes. places : (n,) of the 1.
     """
 
     text: Around
     columns: list[str]
     classes: list[str]
-
-    @property
-    def order(self) -> tuple[bool, bool, int]:
-        """By which one of several namings comes first."""
-        begin_with_sign = not any(name[0].isalnum() for name in self.classes)
-        end_with_sign = not any(name[-1].isalnum() for name in self.classes)
-        has_sign = begin_with_sign or end_with_sign
-        length = len(self.text.before) + len(self.text.after)
-        return has_sign, not _ends_at_words(self.text), length
+    scores: list[str]
+    places: IntArray
 
 
 def with_labels_of_one_hot(table: Table, request: ImportRequest) -> Table:
@@ -68,14 +62,14 @@ def with_labels_of_one_hot(table: Table, request: ImportRequest) -> Table:
     for name, column in columns.items():
         if column.cells == "number" and name not in marks:
             scores.append(name)
-    for run in _one_hot_runs(columns, marks):
-        one_hot, family = _named_as_scores(columns, run, scores)
+    for runs in _one_hot_runs(columns, marks):
+        one_hot = _named_as_scores(columns, runs, scores)
         if one_hot is None:
             continue
         name = _name_of(one_hot, columns)
         are_numbers = all(whole_number(word) is not None for word in one_hot.classes)
         is_sure = are_numbers or role_of(name) == "labels"
-        if is_sure or _follow(table.columns, one_hot, family):
+        if is_sure or _follows(table.columns, one_hot):
             columns = _replaced(table, columns, one_hot, name)
             remark(
                 f"{table.file.name}: {some_of(one_hot.columns)} have a single 1 in"
@@ -97,19 +91,10 @@ def _zeros_and_ones(columns: Columns) -> dict[str, IntArray]:
     """The first rows of the columns that have nothing but zeros and ones."""
     marks: dict[str, IntArray] = {}
     for name, column in columns.items():
-        if column.cells not in ("number", "truth") or column.empty_row is not None:
-            continue
-        with suppress(DataError):
-            values = column.rows(slice(ROWS_SEEN))
-            if values.ndim == 1 and _are_marks(values):
-                marks[name] = values.astype(np.int64)
+        values = marks_in(column, first=ROWS_SEEN)
+        if values is not None:
+            marks[name] = values
     return marks
-
-
-def _are_marks(values: AnyArray) -> bool:
-    if values.dtype.kind not in "biuf":
-        return False
-    return bool(((values == 0) | (values == 1)).all())
 
 
 def _one_hot_runs(
@@ -119,41 +104,35 @@ def _one_hot_runs(
 
     Several, the longest first, where the last of them are always 0.
     """
-    for are_marks, group in groupby(columns, marks.__contains__):
-        together = list(group)
-        if not are_marks or len(together) < 2:
-            continue
-        values = np.stack([marks[name] for name in together], axis=1)
+    for together, values in side_by_side(columns, marks):
         if is_one_hot(values):
             yield [together]
-        elif len(together) <= MOST_COLUMNS_SEARCHED:
-            for start in range(len(together) - 1):
-                sums = values[:, start:].cumsum(axis=1)
-                stops = start + 1 + np.flatnonzero((sums == 1).all(axis=0))
-                runs = [together[start:stop] for stop in stops[::-1].tolist()]
-                yield [run for run in runs if len(run) > 1]
+            continue
+        for start, stops in ends_of_sum_1(values):
+            yield [together[start:stop] for stop in stops]
 
 
 def _named_as_scores(
     columns: Columns, runs: Sequence[list[str]], scores: Sequence[str]
-) -> tuple[OneHot | None, list[str]]:
-    """The columns whose classes scores are named after, one to one, and these scores.
-
-    None for none.
-    """
+) -> OneHot | None:
+    """The columns whose classes scores are named after, one to one; None for none."""
     for run in runs:
-        for one_hot in _namings(run):
-            for family in _scores_of(one_hot, scores):
-                if _prove_scores(columns, family) and _are_one_hot(columns, run):
-                    return one_hot, family
-    return None, []
+        for text in _texts_around_classes(run):
+            classes = list(map(text.inside, run))
+            for family in _scores_named_after(classes, scores):
+                if not _prove_scores(columns, family):
+                    continue
+                places = _places_of_ones(columns, run)
+                if places is not None:
+                    return OneHot(text, run, classes, family, places)
+    return None
 
 
-def _namings(names: Sequence[str]) -> Iterator[OneHot]:
-    """The columns with all texts that their names may have around the classes.
+def _texts_around_classes(names: Sequence[str]) -> list[Around]:
+    """All texts that the names may have around the classes, the likeliest first.
 
-    First comes that which leaves no sign at the end of all classes and cuts no word:
-    0, 1, 2 of ``cp_0, cp_1, cp_2``, not ``p_0`` after a c; else the shortest.
+    That is the one which leaves no sign at the end of all classes and cuts no word: 0,
+    1, 2 of ``cp_0, cp_1, cp_2``, not ``p_0`` after a c; else the shortest.
     """
     first = names[0]
     most_before = n_common_parts(names)
@@ -161,19 +140,27 @@ def _namings(names: Sequence[str]) -> Iterator[OneHot]:
     texts = []
     for n_before in range(most_before + 1):
         for n_after in range(most_after + 1):
-            texts.append(Around(first[:n_before], first[len(first) - n_after :]))
-    namings = []
-    for text in texts:
-        if all(map(text.is_around, names)):
-            namings.append(OneHot(text, list(names), list(map(text.inside, names))))
-    yield from sorted(namings, key=lambda naming: naming.order)
+            text = Around(first[:n_before], first[len(first) - n_after :])
+            if all(map(text.is_around, names)):
+                texts.append(text)
+
+    def order(text: Around) -> tuple[bool, bool, int]:
+        classes = list(map(text.inside, names))
+        begin_with_sign = not any(name[0].isalnum() for name in classes)
+        end_with_sign = not any(name[-1].isalnum() for name in classes)
+        length = len(text.before) + len(text.after)
+        return begin_with_sign or end_with_sign, not _ends_at_words(text), length
+
+    return sorted(texts, key=order)
 
 
-def _scores_of(one_hot: OneHot, scores: Sequence[str]) -> Iterator[list[str]]:
-    """Columns of scores whose names have the same classes, as words, within one text."""
+def _scores_named_after(
+    classes: Sequence[str], scores: Sequence[str]
+) -> Iterator[list[str]]:
+    """Columns of scores whose names have these classes, as words, within one text."""
     known = set(scores)
-    for text in texts_around(one_hot.classes[0], scores):
-        family = list(map(text.around, one_hot.classes))
+    for text in texts_around(classes[0], scores):
+        family = list(map(text.around, classes))
         if _ends_at_words(text) and known.issuperset(family):
             yield family
 
@@ -185,35 +172,44 @@ def _ends_at_words(text: Around) -> bool:
 
 def _prove_scores(columns: Columns, names: Sequence[str]) -> bool:
     """True for columns whose values prove what kind of scores they are."""
-    with suppress(DataError):
-        values = [columns[name].rows(slice(ROWS_SEEN)) for name in names]
-        if all(array.ndim == 1 and array.dtype.kind in "iuf" for array in values):
-            proof = kind_of_scores(np.stack(values, axis=1))
-            return proof.kind is not None or proof.reason == PERCENTAGES
-    return False
+    scores = matrix_in(columns, names, first=ROWS_SEEN)
+    if scores is None:
+        return False
+    proof = kind_of_scores(scores)
+    return proof.kind is not None or proof.are_percentages
 
 
-def _follow(columns: Columns, one_hot: OneHot, family: Sequence[str]) -> bool:
+def _places_of_ones(columns: Columns, names: Sequence[str]) -> IntArray | None:
+    """The column of the single 1 of every row; None unless all rows have one."""
+    marks = []
+    for name in names:
+        values = marks_in(columns[name])
+        if values is None:
+            return None
+        marks.append(values)
+    matrix = np.stack(marks, axis=1)
+    return matrix.argmax(axis=1) if is_one_hot(matrix) else None
+
+
+def _follows(columns: Columns, one_hot: OneHot) -> bool:
     """True for classes that surely follow the scores, as labels and predictions do.
 
     Beside a column that has the classes in words only predictions count, which are the
     largest score in every row: other dummies may be of a feature.
     """
-    with suppress(DataError):
-        scores = np.stack([columns[name].values() for name in family], axis=1)
-        marks = [columns[name].values() for name in one_hot.columns]
-        classes = np.stack(marks, axis=1).argmax(axis=1)
-        proof = kind_of_scores(scores)
-        kind = proof.kind
-        if proof.reason == PERCENTAGES:
-            scores = scores / 100
-            kind = "probs"
-        evidence = label_evidence(scores, classes, kind)
-        if evidence is None or not evidence.is_proven:
-            return False
-        are_largest = bool((scores.argmax(axis=1) == classes).all())
-        return are_largest or not _has_words(columns, one_hot.classes)
-    return False
+    scores = matrix_in(columns, one_hot.scores)
+    if scores is None:
+        return False
+    proof = kind_of_scores(scores)
+    kind = proof.kind
+    if proof.are_percentages:
+        scores = scores / 100
+        kind = "probs"
+    evidence = label_evidence(scores, one_hot.places, kind)
+    if evidence is None or not evidence.is_proven:
+        return False
+    are_largest = bool((scores.argmax(axis=1) == one_hot.places).all())
+    return are_largest or not _has_words(columns, one_hot.classes)
 
 
 def _has_words(columns: Columns, classes: Sequence[str]) -> bool:
@@ -225,14 +221,6 @@ def _has_words(columns: Columns, classes: Sequence[str]) -> bool:
             found = set(column.values().astype(str).tolist())
             if len(found) > 1 and found.issubset(classes):
                 return True
-    return False
-
-
-def _are_one_hot(columns: Columns, names: Sequence[str]) -> bool:
-    """True if all rows have a single 1."""
-    with suppress(DataError):
-        values = [columns[name].values() for name in names]
-        return is_one_hot(np.stack(values, axis=1))
     return False
 
 
@@ -248,8 +236,7 @@ def _replaced(
     table: Table, columns: Columns, one_hot: OneHot, name: str
 ) -> dict[str, Column]:
     """The columns, with one of the classes in the place of the one-hot ones."""
-    values = [columns[name].values() for name in one_hot.columns]
-    index = np.stack(values, axis=1).argmax(axis=1)
+    index = one_hot.places
     numbers = [whole_number(word) for word in one_hot.classes]
     label = Column(table.file, name, constant(words(one_hot.classes)[index]), "text")
     if all(number is not None for number in numbers):

@@ -7,11 +7,10 @@ columns of printed lists, one of classes and one of their scores. Lists of objec
 
 import ast
 import json
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from calcli.errors import DataError
+from calcli.importers.arranging.column_values import ROWS_SEEN, numbers_in
 from calcli.importers.arranging.records import NUMBER_LISTS, WORD_LISTS, with_columns
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.json_columns import rows_of_columns
@@ -20,9 +19,6 @@ from calcli.importers.table import Column, Table
 from calcli.importers.text_cells import LIST_OF_OBJECTS
 from calcli.io.cells import is_blank
 from calcli.items import without
-
-ROWS_SEEN = 1000
-"""Rows that are looked at for numbers that are not whole."""
 
 
 def with_printed_objects(table: Table, request: ImportRequest) -> Table:
@@ -62,11 +58,9 @@ def _objects(table: Table) -> list[str]:
 
 def _are_fractions(column: Column) -> bool:
     """True for a column of numbers that are not whole."""
-    if column.cells != "number" or column.empty_row is not None:
+    if column.empty_row is not None:
         return False
-    with suppress(DataError):
-        return column.rows(slice(ROWS_SEEN)).dtype.kind == "f"
-    return False
+    return numbers_in(column, "f", first=ROWS_SEEN) is not None
 
 
 def _numbered_labels(table: Table, request: ImportRequest) -> dict[str, list[Any]]:
@@ -76,12 +70,9 @@ def _numbered_labels(table: Table, request: ImportRequest) -> dict[str, list[Any
         is_label = name in request.labels
         if not request.labels:
             is_label = role_of(name) == "labels"
-        if not is_label or column.cells != "number" or column.empty_row is not None:
-            continue
-        with suppress(DataError):
-            values = column.values()
-            if values.ndim == 1 and values.dtype.kind in "iu":
-                labels[name] = values.tolist()
+        values = numbers_in(column, "iu") if is_label else None
+        if values is not None:
+            labels[name] = values.tolist()
     return labels
 
 

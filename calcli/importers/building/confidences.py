@@ -15,7 +15,7 @@ from calcli.importers.evidence.signs import ranks_as_labelled
 from calcli.importers.evidence.source_arrays import Arrays
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names.array_names import matching, parse_name, parse_names
-from calcli.importers.names.opposites import OUTCOMES, opposite_words
+from calcli.importers.names.opposites import OUTCOMES, in_order_of_pair, opposite_words
 from calcli.importers.names.roles import COLUMNS
 from calcli.importers.proposing.label_search import extra_of
 from calcli.importers.reading import Reading
@@ -204,13 +204,11 @@ def _graded(
     words = sorted(set(texts_of(values, where)))
     if len(words) != 2 or opposite_words(words) is not None:
         return to_labels(values, n, 2, None, where).labels
-    by_lower = {word.lower(): word for word in words}
-    for wrong, right in OUTCOMES:
-        if {wrong, right} == set(by_lower):
-            names = [by_lower[wrong], by_lower[right]]
-            remark(f"{where}: {names[1]!r} was read as right, {names[0]!r} as wrong")
-            return to_labels(values, n, 2, names, where).labels
-    raise _unknown_grades(words, values, where, request, confidence)
+    names = in_order_of_pair(words, OUTCOMES)
+    if names is None:
+        raise _unknown_grades(words, values, where, request, confidence)
+    remark(f"{where}: {names[1]!r} was read as right, {names[0]!r} as wrong")
+    return to_labels(values, n, 2, names, where).labels
 
 
 def _unknown_grades(

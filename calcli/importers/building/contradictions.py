@@ -228,7 +228,7 @@ def check_logs(
     agree. scores : (n, k), or (n,) for two classes. Ties count as agreement. For two
     classes any threshold is accepted, but not a reversed order.
     """
-    place = parse_name(path)
+    place = parse_name(path).place
     n = scores.shape[0]
     k = max(scores.shape[1] if len(scores.shape) == 2 else 1, 2)
     is_binary = k == 2
@@ -241,7 +241,7 @@ def check_logs(
     agreeing = []
     for other, column in columns.items():
         name = parse_name(other)
-        if (name.folder, name.split) != (place.folder, place.split):
+        if name.place != place:
             continue
         logged: _Logged | None = None
         if says_correct(name.core):

@@ -9,7 +9,7 @@ import numpy as np
 
 from calcli.errors import DataError, one_line
 from calcli.importers.names.common_text import texts_around
-from calcli.importers.names.opposites import NEGATIONS, OPPOSITES, opposite_words
+from calcli.importers.names.opposites import NEGATIONS, in_order_of_pair, opposite_words
 from calcli.importers.names.spellings import class_of_each_word, means_same
 from calcli.importers.remarks import remark
 from calcli.io.cells import text_of
@@ -334,8 +334,12 @@ def _names_of_two(
     if len(named) != 1 or not NEGATIONS.isdisjoint(_parts_of(positive)):
         return None
     names = [word for word in words if word not in named] + named
-    remark(f"{where}: {names[1]!r} was read as class 1, {names[0]!r} as class 0")
+    _remark_classes_0_and_1(names, where)
     return names
+
+
+def _remark_classes_0_and_1(names: Sequence[str], where: str) -> None:
+    remark(f"{where}: {names[1]!r} was read as class 1, {names[0]!r} as class 0")
 
 
 def _parts_of(name: str) -> set[str]:
@@ -377,14 +381,10 @@ def _understood(words: Sequence[str], k: int, where: str) -> list[str] | None:
 
 def _ordered_pair(words: Sequence[str], where: str) -> list[str]:
     """Two words in the order of class 0 and class 1."""
-    by_lower = {word.lower(): word for word in words}
-    for pair in OPPOSITES:
-        if set(pair) == set(by_lower):
-            names = [by_lower[word] for word in pair]
-            remark(
-                f"{where}: {names[1]!r} was read as class 1, {names[0]!r} as class 0"
-            )
-            return names
+    by_meaning = in_order_of_pair(words)
+    if by_meaning is not None:
+        _remark_classes_0_and_1(by_meaning, where)
+        return by_meaning
     names = sorted(words)
     remark(
         f"{where}: {names[1]!r} was read as class 1, {names[0]!r} as class 0,"

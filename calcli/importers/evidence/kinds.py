@@ -19,20 +19,19 @@ from calcli.rows import ScoreKind
 
 PERCENT_TOLERANCE = 1.0
 
-PERCENTAGES = "every row sums to 100, as percentages do"
-"""Reason why no kind is proven of scores that ``--percent`` makes probabilities."""
-
 
 @dataclass(frozen=True)
 class KindEvidence:
     """Kind of scores that values prove, None if they prove none; the reason.
 
-    option : words of the option that the reason names, if any.
+    option : words of the option that the reason names, if any. are_percentages : of
+    scores that prove no kind, but that ``--percent`` makes probabilities.
     """
 
     kind: ScoreKind | None
     reason: str
     option: Sequence[str] = ()
+    are_percentages: bool = False
 
 
 def kind_of_scores(scores: Any) -> KindEvidence:
@@ -93,7 +92,9 @@ def _kind_by_sums(scores: Any, axis: int, values: _Range) -> KindEvidence | None
         if may_be_rounded and missed <= _tolerance_of_digits(scores, axis):
             return KindEvidence("probs", "every row sums to 1 up to its rounding")
         if _most_missed(scores, axis, 100.0) <= PERCENT_TOLERANCE:
-            return KindEvidence(None, PERCENTAGES)
+            return KindEvidence(
+                None, "every row sums to 100, as percentages do", are_percentages=True
+            )
     missed = np.inf
     if values.highest <= SUM_TOLERANCE:
         missed = _most_missed(scores, axis, 1.0, are_logs=True)

@@ -6,9 +6,9 @@ from typing import Literal
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.evidence.kinds import PERCENTAGES, kind_of_scores
+from calcli.importers.evidence.kinds import kind_of_scores
 from calcli.importers.names.array_names import parse_name
-from calcli.importers.names.opposites import OPPOSITES
+from calcli.importers.names.opposites import in_order_of_pair
 from calcli.importers.names.roles import (
     is_counter,
     is_never_unit,
@@ -124,7 +124,7 @@ def _look_of_matrix(kind: str, values: AnyArray) -> Look:
     if kind and not (kind == "probs" and are_negative):
         return LOOK_OF_KIND[kind]
     proof = kind_of_scores(values)
-    if proof.reason == PERCENTAGES:
+    if proof.are_percentages:
         return "percentages"
     return "" if proof.kind is None else LOOK_OF_KIND[proof.kind]
 
@@ -173,8 +173,7 @@ def _look_of_words(distinct: AnyArray, n_rows: int) -> Look:
         return "dates"
     if len(words) == n_rows:
         return "ids"
-    lower = set(map(str.lower, words))
-    if any(lower == set(pair) for pair in OPPOSITES):
+    if in_order_of_pair(words) is not None:
         return "labels"
     if len(words) > MOST_GROUPS:
         return "units"

@@ -72,7 +72,7 @@ def join_tables(tables: Sequence[Table], request: ImportRequest) -> Joined:
     have been through different calibrators.
     """
     parts: dict[str, list[Column]] = {}
-    for table in sorted(tables, key=lambda table: natural(str(table.file))):
+    for table in _by_file(tables):
         for name, column in table.columns.items():
             if table.is_single:
                 name = SHARD.sub("", name) or name
@@ -91,6 +91,11 @@ def join_tables(tables: Sequence[Table], request: ImportRequest) -> Joined:
         joined[name] = _joined(name, columns)
     _sort_by_ids(joined, len(tables))
     return Joined(joined, request)
+
+
+def _by_file(tables: Sequence[Table]) -> list[Table]:
+    """The tables in the natural order of their files."""
+    return sorted(tables, key=lambda table: natural(str(table.file)))
 
 
 def _drop_padding(
@@ -176,12 +181,13 @@ def _joined(name: str, columns: Sequence[Column]) -> Column:
 def _joined_parts(columns: Sequence[Column]) -> dict[str, Column]:
     """The columns that an array combines in every file; none where these differ."""
     names = list(columns[0].parts)
-    if any(list(column.parts) != names for column in columns):
-        return {}
-    parts = {}
-    for name in names:
-        parts[name] = _joined(name, [column.parts[name] for column in columns])
-    return parts
+    columns_by_name: dict[str, list[Column]] = {name: [] for name in names}
+    for column in columns:
+        if list(column.parts) != names:
+            return {}
+        for name, part in column.parts.items():
+            columns_by_name[name].append(part)
+    return {name: _joined(name, parts) for name, parts in columns_by_name.items()}
 
 
 def _common_attributes(columns: Sequence[Column]) -> dict[str, Any]:
@@ -190,10 +196,8 @@ def _common_attributes(columns: Sequence[Column]) -> dict[str, Any]:
     """
     common = {}
     for name in (ORDERED, OPTIONS, *OF_FAMILIES):
-        first = columns[0].attributes.get(name)
-        if first is None:
-            continue
-        if all(column.attributes.get(name) == first for column in columns):
+        first, *others = (column.attributes.get(name) for column in columns)
+        if first is not None and others.count(first) == len(others):
             common[name] = first
     return common
 
@@ -209,7 +213,7 @@ def _joined_cells(columns: Sequence[Column]) -> Any:
 def _refuse_other_pasts(tables: Sequence[Table]) -> None:
     """Raise DataError for scores that went through other calibrators than the first."""
     first: dict[str, tuple[Table, str]] = {}
-    for table in sorted(tables, key=lambda table: natural(str(table.file))):
+    for table in _by_file(tables):
         for path, column in table.columns.items():
             if parse_name(path).role != "scores":
                 continue
@@ -268,8 +272,12 @@ def _count_padded(parts: Parts) -> int:
 
 def _refuse_incomplete(tables: Sequence[Table]) -> None:
     """Raise DataError for a file without an array that the others have."""
-    several = [table for table in tables if not table.is_single]
-    every_name: set[str] = set().union(*[table.columns for table in several])
+    several = []
+    every_name: set[str] = set()
+    for table in tables:
+        if not table.is_single:
+            several.append(table)
+            every_name.update(table.columns)
     for table in several:
         folders = set(map(_folder_of, table.columns))
         for name in sorted(every_name - table.columns.keys()):

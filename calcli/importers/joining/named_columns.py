@@ -40,7 +40,7 @@ def with_named_columns(
         for name in matches[0] if matches else ():
             together = [name]
             for other in chain.from_iterable(matches[1:]):
-                if (other.folder, other.split) == (name.folder, name.split):
+                if other.place == name.place:
                     together.append(other)
             path = "/".join(filter(None, (*name.folder, name.split, role)))
             made[path] = _combined(columns, together)

@@ -73,6 +73,11 @@ class Name:
     model: str = ""
     split: str = ""
 
+    @property
+    def place(self) -> tuple[tuple[str, ...], str]:
+        """Folder and split: arrays of one place are beside each other."""
+        return self.folder, self.split
+
 
 @lru_cache(maxsize=1 << 16)  # every array of a file is compared with every other
 def parse_name(path: str) -> Name:

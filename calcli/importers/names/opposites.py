@@ -1,6 +1,6 @@
 """Pairs of opposite words, of which one means class 1 or a right answer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from calcli.importers.names.common_text import texts_around
 
@@ -23,6 +23,17 @@ OUTCOMES = (
 
 NEGATIONS = frozenset({"not", "non", "no"})
 """Words that turn the meaning of a name: ``p_not_cat``."""
+
+
+def in_order_of_pair(
+    words: Iterable[str], pairs: Iterable[tuple[str, str]] = OPPOSITES
+) -> list[str] | None:
+    """Two words, in any case, in the order of the pair that they are; None for others."""
+    by_lower = {word.lower(): word for word in words}
+    for pair in pairs:
+        if set(pair) == by_lower.keys():
+            return [by_lower[word] for word in pair]
+    return None
 
 
 def opposite_words(names: Sequence[str]) -> tuple[str, str] | None:

@@ -47,7 +47,7 @@ class LabelSearch:
 
     def is_beside(self, name: Name) -> bool:
         """True for an array in the folder and the split of the scores."""
-        return (name.folder, name.split) == (self.score.folder, self.score.split)
+        return name.place == self.score.place
 
     def named(self, wanted: Sequence[Sequence[Name]], number: int) -> Label | None:
         """The labels that options name, else those that are named so in the source.

@@ -64,8 +64,7 @@ def _origin(name: Name, scores: Sequence[Name], arrays: Arrays) -> str | None:
     array = arrays.load(name.path)
     by_precision = sorted(scores, key=lambda other: MOST_PRECISE.index(other.kind))
     for other in by_precision:
-        is_beside = (other.folder, other.split) == (name.folder, name.split)
-        if not is_beside or not arrays.is_float(other.path):
+        if other.place != name.place or not arrays.is_float(other.path):
             continue
         source = arrays.load(other.path)
         if _are_largest(array, source):

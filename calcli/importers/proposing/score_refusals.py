@@ -73,7 +73,7 @@ def refuse_side_by_side(scores: Sequence[Name], where: str) -> None:
     """Raise UsageError for several arrays of scores of the same rows."""
     paths_by_place: dict[Any, list[str]] = {}
     for name in scores:
-        paths_by_place.setdefault((name.folder, name.split), []).append(name.path)
+        paths_by_place.setdefault(name.place, []).append(name.path)
     for together in paths_by_place.values():
         if len(together) > 1:
             listing = some_of(together)

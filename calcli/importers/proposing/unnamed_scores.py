@@ -32,7 +32,10 @@ def with_unnamed_scores(
         return request
     if arrays.paths_of("scores"):
         return _with_labels_of_scores(arrays, request, where)
-    free = [name for name in arrays.names if _could_hold_scores(name, arrays)]
+    free = []
+    for name in arrays.names:
+        if _could_hold_scores(name, arrays):
+            free.append(name)
     if not request.labels:
         pairs = _pairs(free, arrays)
         if pairs is not None:
@@ -131,8 +134,13 @@ def _risk_and_outcome(arrays: Arrays) -> tuple[str, str] | None:
 
     None where it is unclear.
     """
-    columns = [name for name in arrays.names if _is_column(arrays.load(name.path))]
-    risks = [name.path for name in columns if _may_be_risk(name, arrays)]
+    columns = []
+    risks = []
+    for name in arrays.names:
+        if _is_column(arrays.load(name.path)):
+            columns.append(name)
+            if _may_be_risk(name, arrays):
+                risks.append(name.path)
     outcomes = _outcomes(columns, arrays)
     if len(risks) != 1 or len(outcomes) != 1:
         return None
@@ -162,14 +170,14 @@ def _name_columns(label: str, arrays: Arrays) -> bool:
 
 def _outcomes(columns: Sequence[Name], arrays: Arrays) -> list[str]:
     """Paths of the columns that are named as labels, else of those of two values."""
-    labels = [name.path for name in columns if name.role == "labels"]
-    if labels:
-        return labels
-    outcomes = []
+    labels = []
+    of_two_values = []
     for name in columns:
-        if not name.role and len(arrays.words(name.path)) == 2:
-            outcomes.append(name.path)
-    return outcomes
+        if name.role == "labels":
+            labels.append(name.path)
+        elif not name.role and len(arrays.words(name.path)) == 2:
+            of_two_values.append(name.path)
+    return labels or of_two_values
 
 
 def _is_column(array: Any) -> bool:
@@ -203,14 +211,17 @@ def _only_candidate(
         if family is not None:
             return family
         # columns of a table: only a name tells scores from measurements
-        free = [name for name in free if may_be_scores(name.core)]
+        free = _named_as_scores(free)
     wide = []
     for name in free:
         if _has_classes(arrays.load(name.path)):
             wide.append(name)
-    candidates = wide or free
-    named = [name for name in candidates if may_be_scores(name.core)]
-    return _only_core(named or wide)
+    return _only_core(_named_as_scores(wide or free) or wide)
+
+
+def _named_as_scores(names: Sequence[Name]) -> list[Name]:
+    """The arrays that are named as scores of any kind."""
+    return [name for name in names if may_be_scores(name.core)]
 
 
 def _only_core(names: Sequence[Name]) -> str | None:
@@ -256,7 +267,7 @@ def _family_of_scores(
     if len(by_calibrator) > 1:  # which were those of the fit?
         return None
     candidates = [
-        [name for name in families if may_be_scores(name.core)],
+        _named_as_scores(families),
         arrays.of_columns("is_complete"),
         _proven_families(by_calibrator, arrays, request),
         _proven_families(families, arrays, request),
@@ -276,18 +287,18 @@ def _unproven_families(
     request: ImportRequest,
 ) -> list[list[Name]]:
     """Columns named by a label, and all that are left, where these may be scores."""
-    left_over = [name for name in arrays.names if name.path == LEFT_OVER]
-    if not left_over:
+    if LEFT_OVER not in arrays.columns:
         return []
+    left_over = arrays.name_of(LEFT_OVER)
     named_by_label = arrays.of_columns("by_label")
-    others = [name for name in families if name not in (*left_over, *by_calibrator)]
-    if by_calibrator and others:  # which are the scores, where none is proven?
+    has_others = not set(families) <= {left_over, *by_calibrator}
+    if by_calibrator and has_others:  # which are the scores, where none is proven?
         named_by_label = []
     candidates = []
     if arrays.load(LEFT_OVER) is None:
         candidates.append([name for name in named_by_label if name.core != LEFT_OVER])
     if request.kind or _only_core(named_by_label) == LEFT_OVER:
-        candidates.append(left_over)
+        candidates.append([left_over])
     return candidates
 
 
