@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.util import find_spec
-from typing import Self
+from signal import SIGINT
+from typing import NamedTuple, Self
 
 LONG_WORD = re.compile(r"\S{1001,}")
 """What is a cell of a file, and neither a word nor a path."""
@@ -127,7 +128,7 @@ class FitError(CalcliError):
 
 
 class LimitCrossed(CalcliError):
-    """A limit given with --max or --min was crossed."""
+    """A limit of --max, --min or --fail-on was crossed, or ``watch`` has its alarm on."""
 
     exit_code = 5
 
@@ -140,6 +141,46 @@ class ResourceError(CalcliError):
 
 class WorkersLost(CalcliError):
     """Worker processes died before their work was done."""
+
+
+INTERRUPTED = 128
+"""The exit code of a command that a signal ended is this plus the signal's number."""
+
+
+class ExitCode(NamedTuple):
+    """An exit code: its meaning in two or three words, and what else it stands for."""
+
+    number: int
+    meaning: str
+    more: str
+
+
+EXIT_CODES = (
+    ExitCode(0, "ok", ""),
+    ExitCode(CalcliError.exit_code, "internal error", ""),
+    ExitCode(
+        UsageError.exit_code,
+        "usage",
+        "unknown name, bad option, output exists; also no room on a disk or in memory",
+    ),
+    ExitCode(DataError.exit_code, "bad input file or artifact", ""),
+    ExitCode(
+        FitError.exit_code,
+        "fit failed",
+        "with `--strict` also any status but `ok`; `threshold` found none; `adapt`: the"
+        " rows are too few, or not what other class frequencies would make",
+    ),
+    ExitCode(
+        LimitCrossed.exit_code,
+        "a limit was crossed",
+        "of `--max`, `--min` or `--fail-on`; `watch`: the alarm is on",
+    ),
+    ExitCode(INTERRUPTED + SIGINT, "interrupted", ""),
+)
+"""Exit codes, of which the help, README.md and docs/pipelines.md say the same.
+
+Of several files all are tried, and the largest code is returned.
+"""
 
 
 def one_line(problem: BaseException, limit: int = 200) -> str:

@@ -25,6 +25,7 @@ from calcli.calibrator import Laws
 from calcli.cli.app import COMMANDS, EPILOG, load
 from calcli.cli.commands.methods import describe, preserving
 from calcli.cli.manual_page import flags
+from calcli.errors import EXIT_CODES
 from calcli.evaluation.term_meanings import REPORT
 from calcli.importers.formats import commands as format_commands
 from calcli.importers.formats import formats
@@ -194,6 +195,7 @@ def write(folder: Path) -> None:
         "methods.md": methods_table(),
         "metrics.md": metrics_table(),
         "commands.md": commands_table(),
+        "exit_codes.md": exit_codes_table(),
         "formats.md": formats_table(),
         "exports.md": exports_table(),
         "python.md": python_api(),
@@ -649,6 +651,14 @@ def commands_table() -> str:
             *toctree(f"generated/commands/{name}" for name in COMMANDS),
         ]
     )
+
+
+def exit_codes_table() -> str:
+    """The exit codes, and what they mean."""
+    rows = []
+    for code in EXIT_CODES:
+        rows.append([str(code.number), escaped(code.meaning), escaped(code.more)])
+    return "\n".join(table(["exit code", "means", "in detail"], rows))
 
 
 # ---- files, Python, words

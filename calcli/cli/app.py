@@ -22,14 +22,13 @@ from calcli.cli.help_pages import (
     READING_LINE,
     common_options,
 )
-from calcli.errors import UsageError
+from calcli.errors import EXIT_CODES, UsageError
 from calcli.io.missing import is_address
 
 PACKAGE = "calcli.cli.commands"
+MEANINGS = ", ".join(f"{code.number} {code.meaning}" for code in EXIT_CODES)
 EPILOG = (
-    "Exit codes: 0 ok, 1 internal error, 2 usage, 3 bad input file or artifact, 4 fit"
-    " failed, 5 a limit was crossed, 130 interrupted. Several files: all are tried, the"
-    " worst code is returned."
+    f"Exit codes: {MEANINGS}. Several files: all are tried, the worst code is returned."
 )
 COMMANDS = {
     "run": "Fit a calibrator, judge it on other rows, and write an HTML report.",

@@ -19,7 +19,13 @@ from itertools import pairwise
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
-from calcli.errors import CalcliError, UsageError
+from calcli.errors import (
+    INTERRUPTED,
+    CalcliError,
+    DataError,
+    ResourceError,
+    UsageError,
+)
 
 SIGNALS = [
     getattr(signal, name)
@@ -142,7 +148,7 @@ def _complete(command: Any, arguments: list[str]) -> int:
 def _message_and_code(error: BaseException) -> tuple[str, int]:
     # a library may have turned the interruption into an error of its own
     if _stopped_by or isinstance(error, KeyboardInterrupt | SystemExit):
-        return _stopped(), 128 + (_stopped_by or signal.SIGINT)
+        return _stopped(), INTERRUPTED + (_stopped_by or signal.SIGINT)
     if isinstance(error, CalcliError):
         return str(error), error.exit_code
     # Typer exports no base class of its errors: those about the words have this method.
@@ -151,12 +157,12 @@ def _message_and_code(error: BaseException) -> tuple[str, int]:
         command = "calcli" if context is None else context.command_path
         message = error.format_message()
         sentence = (message[:1].lower() + message[1:]).rstrip(". ")
-        return f"{sentence}; see {command} --help", 2
+        return f"{sentence}; see {command} --help", UsageError.exit_code
     if isinstance(error, MemoryError):
         message = (
             "out of memory; use a method that streams (calcli methods) or fewer rows"
         )
-        return message, 2
+        return message, ResourceError.exit_code
     if isinstance(error, OSError) and error.strerror:
         where = "reading or writing failed"
         if error.filename:
@@ -165,11 +171,12 @@ def _message_and_code(error: BaseException) -> tuple[str, int]:
             message = (
                 f"{where}: cannot be read: {error.strerror}; is it the right name?"
             )
-            return message, 3
+            return message, DataError.exit_code
         if error.errno in EXHAUSTED:
-            return f"{where}: {error.strerror}", 2
-        return f"{where}: {error.strerror}; --debug shows more", 1
-    return f"internal error: {type(error).__name__}: {error}; --debug shows more", 1
+            return f"{where}: {error.strerror}", ResourceError.exit_code
+        return f"{where}: {error.strerror}; --debug shows more", CalcliError.exit_code
+    message = f"internal error: {type(error).__name__}: {error}; --debug shows more"
+    return message, CalcliError.exit_code
 
 
 # ---- streams
@@ -258,7 +265,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
     _stopped_by = number
     if number == signal.SIGINT:
         raise KeyboardInterrupt
-    raise SystemExit(128 + number)
+    raise SystemExit(INTERRUPTED + number)
 
 
 def _unraisable(event: Any) -> None:
@@ -287,4 +294,4 @@ def _leave() -> None:
     with suppress(OSError):
         # stderr itself may be in the middle of a line
         os.write(2, f"calcli: {_stopped()}\n".encode())
-    os._exit(128 + _stopped_by)
+    os._exit(INTERRUPTED + _stopped_by)

@@ -21,8 +21,8 @@ from calcli.statistics.intervals import ends_of
 class Evaluation:
     """All results of one evaluation.
 
-    bundles : per bundle its results, uncalibrated first. limits : the JSON of their
-    outcomes.
+    bundles : per bundle its results, uncalibrated first. limits : outcomes of limits,
+    as JSON.
     """
 
     bundles: Sequence[Sequence[Result]]

@@ -6,6 +6,9 @@ import re
 import pytest
 from conftest import REPOSITORY
 
+from calcli.cli.app import MEANINGS
+from calcli.errors import EXIT_CODES, CalcliError
+
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
@@ -47,6 +50,24 @@ def run_page(text, folder):
             assert TRANSCRIPTS.agrees(step.shown, printed), (
                 f"python docs/transcripts.py PAGE: {step.command}\n{printed}"
             )
+
+
+def test_the_readme_has_the_exit_codes_of_the_help():
+    assert f"- Exit codes: {MEANINGS}.\n" in README
+
+
+def test_every_exit_code_of_an_error_has_a_meaning():
+    errors = [CalcliError, *subclasses(CalcliError)]
+    assert len(errors) > 10
+    numbers = [code.number for code in EXIT_CODES]
+    assert {error.exit_code for error in errors} <= set(numbers)
+    assert len(set(numbers)) == len(numbers)
+
+
+def subclasses(kind):
+    for child in kind.__subclasses__():
+        yield child
+        yield from subclasses(child)
 
 
 def test_the_readme_is_a_front_door():
