@@ -33,6 +33,23 @@ MOST_SHOWN = 4
 
 
 @dataclass(frozen=True)
+class FamilyFacts:
+    """What is known of the columns of a table that make one array.
+
+    option : how an option lists them, "" where one does. counts_from_1 : their names
+    count from 1. is_generated : the name of the array is none of the file's. by_label :
+    the label whose words name them, None without one. is_complete : they are all that
+    such words name, as text around the words tells.
+    """
+
+    option: str
+    counts_from_1: bool
+    is_generated: bool = False
+    by_label: str | None = None
+    is_complete: bool = False
+
+
+@dataclass(frozen=True)
 class Column:
     """One array of a file.
 
@@ -44,13 +61,10 @@ class Column:
         the others.
     empty_row : the first row with an empty cell, for which ``load`` is refused.
     parts : the columns that it combines, by name.
+    family : what is known of these, where they make one array; else None.
     attributes : what is known of the array. Of labels: ``first_index``, 1 where they
         count from 1; ``classes``, names of their values; ``blank_words``, texts such
-        as NA that are words. Of columns that make one array: ``is_generated``, its
-        name is none of the file's; ``first_number``, 1 where their names count from 1;
-        ``option``, how an option lists them, "" where one does; ``by_label``, words of
-        a label name them; ``is_complete``, and text around these words. Of scores:
-        ``options``, their columns are options of the row; ``name_in_file``, of options
+        as NA that are words. Of scores: ``options``, their columns are options of the row; ``name_in_file``, of options
         that became logarithms; ``ordered``, levels.
     written : returns the cells of a column as the file has them, None for an empty
         one, where the array may have lost their text: it has 7 for 007. None: the
@@ -68,6 +82,7 @@ class Column:
     get_rows: Callable[[slice], Any] | None = None
     empty_row: int | None = None
     parts: Mapping[str, "Column"] = field(default_factory=dict)
+    family: FamilyFacts | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
     written: Callable[[], Any] | None = None
     joined_from: Sequence["Column"] = ()
@@ -82,12 +97,17 @@ class Column:
         """
         if len(self.parts) == 1:
             return next(iter(self.parts))
-        if not self.attributes.get("is_generated"):
+        if self.family is None or not self.family.is_generated:
             return self.name
         names = list(self.parts)
         if len(names) > MOST_SHOWN:
             names = [*names[:2], "…", names[-1]]
         return ", ".join(names)
+
+    @property
+    def counts_from_1(self) -> bool:
+        """True for an array of columns whose names count from 1."""
+        return self.family is not None and self.family.counts_from_1
 
     @property
     def where(self) -> str:

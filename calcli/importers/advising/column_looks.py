@@ -71,7 +71,7 @@ def _paths_to_look_at(arrays: Arrays) -> list[str]:
     paths = []
     for path in real_names(arrays.names):
         column = arrays.columns[path]
-        are_intersections = column.parts and not column.attributes
+        are_intersections = column.parts and column.family is None
         if "/" not in path and not are_intersections:
             paths.append(path)
     return paths[:MOST_COLUMNS]

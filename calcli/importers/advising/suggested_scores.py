@@ -66,11 +66,11 @@ def suggest_scores(source: UnclearSource) -> SuggestedScores:
 def _columns_named_by_labels(source: UnclearSource) -> SuggestedScores | None:
     """Columns that are named by the words of a label, with it; None without any."""
     looks = source.looks
-    for score in source.arrays.of_columns("by_label"):
+    for score in source.arrays.named_by_labels():
         if "/" in score.path:  # of one of several models, with a name of its own
             continue
         column = source.arrays.columns[score.path]
-        label = column.attributes["by_label"]
+        label = source.arrays.naming_label(score.path) or ""
         if label == BY_CALIBRATOR:
             looks.take_for("scores", list(column.parts))
             return _together(list(column.parts), source.arrays)

@@ -47,7 +47,7 @@ from calcli.importers.names.roles import (
 )
 from calcli.importers.names.spellings import class_of_each_word
 from calcli.importers.remarks import remark
-from calcli.importers.table import Column, Columns, Table
+from calcli.importers.table import Column, Columns, FamilyFacts, Table
 from calcli.importers.text_cells import (
     with_blank_words,
     without_percent_signs,
@@ -277,7 +277,7 @@ def _array_of(
     matrix = replace(
         matrix_of(table, columns, family.columns, family.name),
         parts=without(picked(columns, family.columns), [family.name]),
-        attributes=_attributes_of(family, columns),
+        family=_facts_of(family, columns),
     )
     if family.origin != "left over":
         return matrix
@@ -302,24 +302,22 @@ def _array_of(
     return replace(matrix, get=get)
 
 
-def _attributes_of(family: Family, columns: Columns) -> dict[str, Any]:
-    """The label whose words name the columns, and whether these may lack some.
-
-    Text around the words tells further columns of the kind. first_number : 1 where the
-    columns are numbered from 1.
-    """
-    option = ""
-    if family.origin != "listed":
-        option = option_for(list(columns), family.columns)
-    attributes: dict[str, Any] = {
-        "is_generated": family.origin in ("classes", "summing", "left over"),
-        "first_number": int(are_numbered_from_1(family.columns)),
-        "option": option,
-    }
-    if family.classes is not None:
-        is_complete = family.classes != family.columns
-        attributes |= {"by_label": family.label, "is_complete": is_complete}
-    return attributes
+def _facts_of(family: Family, columns: Columns) -> FamilyFacts:
+    """What the array of a family tells of its columns."""
+    facts = FamilyFacts(
+        option=option_for(list(columns), family.columns),
+        counts_from_1=are_numbered_from_1(family.columns),
+        is_generated=family.origin in ("classes", "summing", "left over"),
+    )
+    if family.origin == "listed":
+        facts = replace(facts, option="")
+    if family.classes is None:
+        return facts
+    return replace(
+        facts,
+        by_label=family.label,
+        is_complete=family.classes != family.columns,
+    )
 
 
 def _numbered_among(families: Sequence[Family], left_over: Family) -> list[str]:

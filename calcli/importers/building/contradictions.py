@@ -236,7 +236,7 @@ def check_logs(
     is_calibrated = any(
         parse_name(other).core.lower() == "confidence" for other in columns
     )
-    from_1 = names is None and bool(columns[path].attributes.get("first_number"))
+    from_1 = names is None and columns[path].counts_from_1
     as_they_are = ("--scores", ",".join(columns[path].parts) or path)
     agreeing = []
     for other, column in columns.items():

@@ -93,7 +93,7 @@ def labels_of_rows(
     if "calibrated_by" in reading.extras and raw.dtype.kind in "iu":
         names = None  # ``apply`` writes indices
     raw = _from_first_index(raw, column)
-    if reading.score_column.attributes.get("first_number"):
+    if reading.score_column.counts_from_1:
         raw = _as_columns_count(raw, k, reading, column, has_names=bool(names))
     raw = _with_whole_ignored(raw, ignore)
     class_labels = to_labels(raw, n, k, names, column.where, classes.positive)
@@ -135,9 +135,9 @@ def _as_columns_count(
         remark(f"{column.where}: labels count from 1, as the columns do")
         return raw - 1
     scores = reading.score_column
-    option = scores.attributes["option"]
-    if not option:
+    if scores.family is None or not scores.family.option:
         return raw
+    option = scores.family.option
     names = list((scores.joined_from or (scores,))[0].parts)
     raise DataError(
         f"{scores.file}: columns {some_of(names)} are numbered from 1, and"

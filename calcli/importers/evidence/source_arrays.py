@@ -80,15 +80,22 @@ class Arrays:
         """Paths of the arrays whose names give them a role."""
         return [name.path for name in of_role(self.names, role)]
 
-    def has(self, path: str, attribute: str) -> bool:
-        """True for an array with an attribute (see ``Column``)."""
-        return bool(self.columns[path].attributes.get(attribute))
+    def naming_label(self, path: str) -> str | None:
+        """The label whose words name the columns of an array; None without one."""
+        family = self.columns[path].family
+        return None if family is None else family.by_label
 
-    def of_columns(self, attribute: str) -> list[Name]:
-        """Arrays of left-over columns, or of columns by a label, with an attribute."""
+    def named_by_labels(self, *, are_complete: bool = False) -> list[Name]:
+        """Arrays of columns that words of a label name, those left over among them.
+
+        are_complete : only such of all columns that these words name.
+        """
         names = []
         for name in self.names:
-            if is_generated(name) and self.has(name.path, attribute):
+            family = self.columns[name.path].family
+            if family is None or not is_generated(name):
+                continue
+            if family.is_complete or (family.by_label and not are_complete):
                 names.append(name)
         return names
 
@@ -206,7 +213,7 @@ class Arrays:
             return None
         k = array.shape[1]
         values = _whole_values(values)
-        if self.has(scores, "first_number") and counts_from_1(values, k):
+        if self.columns[scores].counts_from_1 and counts_from_1(values, k):
             values = values - 1
         indices = class_indices(values, k, self.classes(scores))
         return indices if indices is not None and len(indices) == len(array) else None

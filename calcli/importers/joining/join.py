@@ -17,13 +17,13 @@ from calcli.importers.joining.provenance import past_of
 from calcli.importers.names.array_names import parse_name, paths_of_role
 from calcli.importers.names.roles import ARRAY_ROLES, COLUMNS
 from calcli.importers.remarks import remark
-from calcli.importers.table import Column, Table
+from calcli.importers.table import Column, FamilyFacts, Table
 from calcli.io.cells import sortable
 from calcli.io.locate import natural
 from calcli.io.option_columns import OPTIONS
 from calcli.io.provenance import chain_of, words
 from calcli.io.validate import ORDERED
-from calcli.items import are_all
+from calcli.items import are_all, present
 from calcli.numerics import IntArray
 
 SHARD = re.compile(
@@ -36,12 +36,6 @@ FEWEST_EQUAL = 10
 
 OF_ALL_ROWS = ("class_names", "specs")
 """Roles of arrays that are the same in every part."""
-
-OF_FAMILIES = ("is_generated", "by_label", "is_complete")
-"""What is known of an array that columns make (see ``Column``)."""
-
-COUNTING = ("first_index", "first_number", "option")
-"""Attributes that say from which number labels count."""
 
 Parts = Mapping[str, Sequence[Column]]
 
@@ -160,16 +154,16 @@ def _order_of_ids(ids: Column) -> IntArray | None:
 def _joined(name: str, columns: Sequence[Column]) -> Column:
     """One column of those of several files."""
     first = columns[0]
-    counting = {}
-    for attribute in COUNTING:
-        if attribute in first.attributes:
-            counting[attribute] = first.attributes[attribute]
+    attributes = _common_attributes(columns)
+    if "first_index" in first.attributes:
+        attributes["first_index"] = first.attributes["first_index"]
     joined = Column(
         first.file,
         name,
         partial(_concatenated, name, columns),
         parts=_joined_parts(columns),
-        attributes={**counting, **_common_attributes(columns)},
+        family=_joined_family(columns),
+        attributes=attributes,
         joined_from=tuple(columns),
     )
     is_of_rows = parse_name(name).role in (*COLUMNS, "split")
@@ -190,12 +184,27 @@ def _joined_parts(columns: Sequence[Column]) -> dict[str, Column]:
     return {name: _joined(name, parts) for name, parts in columns_by_name.items()}
 
 
+def _joined_family(columns: Sequence[Column]) -> FamilyFacts | None:
+    """How the columns of the first file are listed and count, with what holds in all."""
+    first = columns[0].family
+    if first is None:
+        return None
+    families = present(column.family for column in columns)
+    if len(families) < len(columns):
+        return FamilyFacts(first.option, first.counts_from_1)
+    have_one_label = len({family.by_label for family in families}) == 1
+    return replace(
+        first,
+        is_generated=all(family.is_generated for family in families),
+        by_label=first.by_label if have_one_label else None,
+        is_complete=all(family.is_complete for family in families),
+    )
+
+
 def _common_attributes(columns: Sequence[Column]) -> dict[str, Any]:
-    """What all parts say alike: that columns are levels, or options, or whose words
-    name them.
-    """
+    """What all parts say alike: that columns are levels, or options."""
     common = {}
-    for name in (ORDERED, OPTIONS, *OF_FAMILIES):
+    for name in (ORDERED, OPTIONS):
         first, *others = (column.attributes.get(name) for column in columns)
         if first is not None and others.count(first) == len(others):
             common[name] = first

@@ -53,7 +53,7 @@ def _combined(columns: Columns, names: Sequence[Name]) -> Column:
     for name in sorted(names, key=lambda name: name.core):  # they come in any order
         parts[name.core] = columns[name.path]
     whole = columns[names[0].path].called(", ".join(parts))
-    whole = replace(whole, attributes={})
+    whole = replace(whole, attributes={}, family=None)
     if len(names) == 1:
         return whole
     return replace(

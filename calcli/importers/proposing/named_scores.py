@@ -121,7 +121,7 @@ def _family_of_columns(scores: Sequence[Name], arrays: Arrays) -> Name | None:
     kinds = {name.kind for name in scores}
     if len(kinds) != 1:
         return None
-    for family in arrays.of_columns("is_complete"):
+    for family in arrays.named_by_labels(are_complete=True):
         if arrays.columns[family.path].parts.keys() == paths:
             return replace(family, role="scores", kind=kinds.pop())
     return None
@@ -143,7 +143,7 @@ def _with_columns_of_classes(score: Name, arrays: Arrays, where: str) -> Name:
             shown = arrays.columns[name.path].shown
             remark(f"{where}: {score.path!r} is the largest of each row of {shown}")
             return replace(name, role="scores", kind=kind)
-    for family in arrays.of_columns("is_complete"):
+    for family in arrays.named_by_labels(are_complete=True):
         other = arrays.load(family.path)
         if other is None:  # a cell is no number
             continue

@@ -183,7 +183,7 @@ def _are_scores(score: Name, label: Label | None, arrays: Arrays) -> bool:
     """
     if may_be_scores(score.core):
         return True
-    if arrays.has(score.path, "by_label"):
+    if arrays.naming_label(score.path):
         return True
     if label is None:
         return False

@@ -164,8 +164,7 @@ def _are_two_words(path: str, arrays: Arrays) -> bool:
 
 def _name_columns(label: str, arrays: Arrays) -> bool:
     """True for words that name other columns: the scores of these classes."""
-    columns = arrays.columns.values()
-    return any(column.attributes.get("by_label") == label for column in columns)
+    return any(arrays.naming_label(path) == label for path in arrays.columns)
 
 
 def _outcomes(columns: Sequence[Name], arrays: Arrays) -> list[str]:
@@ -268,7 +267,7 @@ def _family_of_scores(
         return None
     candidates = [
         _named_as_scores(families),
-        arrays.of_columns("is_complete"),
+        arrays.named_by_labels(are_complete=True),
         _proven_families(by_calibrator, arrays, request),
         _proven_families(families, arrays, request),
         *_unproven_families(families, by_calibrator, arrays, request),
@@ -290,7 +289,7 @@ def _unproven_families(
     if LEFT_OVER not in arrays.columns:
         return []
     left_over = arrays.name_of(LEFT_OVER)
-    named_by_label = arrays.of_columns("by_label")
+    named_by_label = arrays.named_by_labels()
     has_others = not set(families) <= {left_over, *by_calibrator}
     if by_calibrator and has_others:  # which are the scores, where none is proven?
         named_by_label = []
@@ -306,7 +305,7 @@ def _named_by_calibrator(arrays: Arrays) -> list[Name]:
     """Arrays of the columns that are named by the classes of a calibrator."""
     names = []
     for name in arrays.names:
-        if arrays.columns[name.path].attributes.get("by_label") == BY_CALIBRATOR:
+        if arrays.naming_label(name.path) == BY_CALIBRATOR:
             names.append(name)
     return names
 
@@ -327,6 +326,6 @@ def _proven_families(
         if arrays.kind(name.path).kind not in ("probs", "log_probs"):
             continue
         members = frozenset(arrays.columns[name.path].parts)
-        if members not in by_members or arrays.has(name.path, "by_label"):
+        if members not in by_members or arrays.naming_label(name.path):
             by_members[members] = name
     return list(by_members.values())
