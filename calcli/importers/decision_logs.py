@@ -15,13 +15,7 @@ from calcli.decisions.labels import shown
 from calcli.decisions.log import LOOKED_AT, Log, looks_like_log, read_log
 from calcli.decisions.log_plan import GOLD, ID_WORDS, plan_log
 from calcli.decisions.question_rows import QuestionRows
-from calcli.decisions.records import (
-    Numbered,
-    Record,
-    begins_like_json,
-    opened,
-    records,
-)
+from calcli.decisions.records import Numbered, Record, begins_like_json, opened, records
 from calcli.decisions.wire_confidence import WORDS
 from calcli.errors import DataError, UsageError, one_line
 from calcli.importers.building.bundles import Imported

@@ -77,7 +77,7 @@ METRIC_LAYERS = [
 IMPORTER_LAYERS = [
     ["open_any_file"],
     ["import_scores"],
-    ["decision_logs"],
+    ["decision_logs", "read_source"],
     ["building"],
     ["advising"],
     ["proposing"],

@@ -31,28 +31,16 @@ from calcli.importers.arranging.find_families import (
     find_families,
     words_of_label,
 )
-from calcli.importers.arranging.odd_columns import (
-    are_numbered_from_1,
-    refuse_strange,
-)
+from calcli.importers.arranging.odd_columns import are_numbered_from_1, refuse_strange
 from calcli.importers.arranging.predicted_names import names_by_place
 from calcli.importers.arranging.ranks import take_ranks
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names.column_options import option_for, some_of
-from calcli.importers.names.roles import (
-    are_ours,
-    is_index,
-    is_largest,
-    role_of,
-)
+from calcli.importers.names.roles import are_ours, is_index, is_largest, role_of
 from calcli.importers.names.spellings import class_of_each_word
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, FamilyFacts, Table
-from calcli.importers.text_cells import (
-    with_blank_words,
-    without_percent_signs,
-    words,
-)
+from calcli.importers.text_cells import with_blank_words, without_percent_signs, words
 from calcli.io.cells import is_blank, is_null
 from calcli.items import counts_up, picked, without
 from calcli.numerics import AnyArray

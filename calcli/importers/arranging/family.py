@@ -33,6 +33,11 @@ class Family:
     label: str | None = None
     is_proven: bool = False
 
+    @property
+    def members(self) -> frozenset[str]:
+        """Its columns, in any order."""
+        return frozenset(self.columns)
+
 
 def stacked(table: Table, columns: Columns, names: Sequence[str]) -> AnyArray:
     """Columns of numbers as an array (n, columns), (n,) or lists for one."""

@@ -140,14 +140,14 @@ def _family_by_sum(
 
     All the rest is an array by itself, but where another family is a part of it.
     """
-    if any(set(family.columns) == set(rest) for family in families):
+    if any(family.members == set(rest) for family in families):
         return []
-    by_sum = summing_columns(columns, rest)
-    has_parts = any(set(family.columns) < set(by_sum) for family in families)
-    is_left_over = len(by_sum) == len(rest) and not has_parts
-    if not by_sum or is_left_over:
+    by_sum = Family(BY_SUM, summing_columns(columns, rest), "summing")
+    has_parts = any(family.members < by_sum.members for family in families)
+    is_left_over = len(by_sum.columns) == len(rest) and not has_parts
+    if not by_sum.columns or is_left_over:
         return []
-    return _without_columns_of([Family(BY_SUM, by_sum, "summing")], families)
+    return _without_columns_of([by_sum], families)
 
 
 def _proven_families(columns: Columns, reserved: set[str]) -> list[Family]:
@@ -285,13 +285,11 @@ def _families_of_classes(columns: Columns, numeric: list[str]) -> list[Family]:
 
 def _with_larger(families: Sequence[Family], family: Family) -> list[Family]:
     """Families and one more: of two, where one has all columns of the other, the larger."""
-    members = set(family.columns)
     kept = []
     for other in families:
-        columns = set(other.columns)
-        if members < columns:
+        if family.members < other.members:
             return list(families)
-        if not members >= columns:
+        if not family.members >= other.members:
             kept.append(other)
     return [*kept, family]
 
@@ -304,10 +302,7 @@ def _families_of_numbers(
     Every number is in a name, and every such name in the label: these are names of
     classes, no places. Columns numbered from 0 or 1 stay numbered.
     """
-    known = []
-    for family in families:
-        if _counts_up(family):
-            known.append(set(family.columns))
+    known = {family.members for family in families if _counts_up(family)}
     made: list[Family] = []
     for label, column in columns.items():
         if _has_other_meaning(label) or is_unit(label) or role_of(label) in COLUMNS:
@@ -318,11 +313,11 @@ def _families_of_numbers(
             inside = map(text.inside, filter(text.is_around, numeric))
             if set(words) != set(filter(WHOLE.fullmatch, inside)):
                 continue
-            if set(members) in known:
-                continue
-            known.append(set(members))
             name = f"{OF_LABEL}{label}"
-            made.append(Family(name, members, "classes", text.before, words, label))
+            family = Family(name, members, "classes", text.before, words, label)
+            if family.members not in known:
+                known.add(family.members)
+                made.append(family)
     return _with_own_names(made, list(columns))
 
 
@@ -346,7 +341,7 @@ def _whole_numbers(column: Column) -> list[str]:
 def _with_names_of_classes(family: Family, named: Sequence[Family]) -> Family:
     """A family with the names of its classes, where a label tells them."""
     for other in named:
-        if set(other.columns) == set(family.columns):
+        if other.members == family.members:
             return replace(
                 family, columns=other.columns, classes=other.classes, label=other.label
             )
@@ -359,8 +354,7 @@ def _without_parts_of(
     """Families but those that are numbers within words of a label: <5, 5-10, >10."""
     kept = []
     for family in families:
-        members = set(family.columns)
-        is_part = any(members < set(other.columns) for other in with_names)
+        is_part = any(family.members < other.members for other in with_names)
         if not is_part or family.origin != "numbered":
             kept.append(family)
     return kept
@@ -370,8 +364,8 @@ def _without_columns_of(
     families: Sequence[Family], others: Sequence[Family]
 ) -> list[Family]:
     """Families of other columns than those of others."""
-    known = [set(other.columns) for other in others]
-    return [family for family in families if set(family.columns) not in known]
+    known = {other.members for other in others}
+    return [family for family in families if family.members not in known]
 
 
 def _with_own_names(families: Sequence[Family], columns: list[str]) -> list[Family]:

@@ -31,9 +31,7 @@ from calcli.importers.table import Column
 from calcli.importers.text_cells import DECIMALS_OF_PERCENT
 from calcli.io import validate
 from calcli.io.bundle_group import OWN_NAMES
-from calcli.io.option_columns import (
-    COLUMNS as COLUMNS_ATTRIBUTE,
-)
+from calcli.io.option_columns import COLUMNS as COLUMNS_ATTRIBUTE
 from calcli.io.option_columns import (
     N_OPTIONS,
     OPTIONS,

@@ -6,11 +6,7 @@ from math import sqrt
 import numpy as np
 
 from calcli.importers.evidence.label_evidence import ENOUGH_ROWS, LIKELY, SURE
-from calcli.metrics.label_agreement import (
-    LabelAgreement,
-    least_is_label,
-    least_labels,
-)
+from calcli.metrics.label_agreement import LabelAgreement, least_is_label, least_labels
 from calcli.numerics import AnyArray, IntArray
 from calcli.records import Sums
 from calcli.statistics.areas import area_under_roc
