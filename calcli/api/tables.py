@@ -13,7 +13,7 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.fitting.compatibility import comparable_names, moved_class
 from calcli.importers.building.contradictions import is_reversed_pair
-from calcli.importers.building.labels import names_inside
+from calcli.importers.building.word_labels import names_inside
 from calcli.importers.evidence.kinds import kind_of_scores
 from calcli.importers.names.column_options import some_of
 from calcli.importers.names.common_text import differing_parts

@@ -11,7 +11,11 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.arranging.records import SPARSE_KEYS, VECTOR_KEYS, dense_vector
+from calcli.importers.arranging.distributions import (
+    SPARSE_KEYS,
+    VECTOR_KEYS,
+    dense_vector,
+)
 from calcli.importers.ragged import Parts, array_of_objects
 from calcli.importers.table import Cells, Column, Table
 from calcli.importers.text_cells import (

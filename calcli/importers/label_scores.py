@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from calcli.importers.arranging.records import Ranks
+from calcli.importers.arranging.distributions import Ranks
 from calcli.io.cells import is_number
 from calcli.rounding import SUM_TOLERANCE
 

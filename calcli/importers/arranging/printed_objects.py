@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from calcli.importers.arranging.column_values import ROWS_SEEN, numbers_in
-from calcli.importers.arranging.records import NUMBER_LISTS, WORD_LISTS, with_columns
+from calcli.importers.arranging.distributions import NUMBER_LISTS, WORD_LISTS
+from calcli.importers.arranging.records import with_columns
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.json_columns import rows_of_columns
 from calcli.importers.names.roles import role_of

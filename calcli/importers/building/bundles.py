@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calcli.block import PADDING
 from calcli.errors import DataError, UsageError
 from calcli.importers.building import contradictions
-from calcli.importers.building.labels import texts_of
+from calcli.importers.building.logged_predictions import check_logs, logged_predictions
 from calcli.importers.building.positions import (
     Dense,
     RowScores,
@@ -19,6 +19,7 @@ from calcli.importers.building.positions import (
     reduced_to_rows,
 )
 from calcli.importers.building.row_labels import class_names_of, labels_of_rows
+from calcli.importers.building.word_labels import texts_of
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.joining.provenance import past_of
 from calcli.importers.names.array_names import parse_name
@@ -274,9 +275,7 @@ def _build_rows(
         if not (request.scores and request.labels):
             contradictions.refuse_confidences(scores, labels, kind, where)
     if not request.scores:
-        contradictions.check_logs(
-            scores, reading.scores, labels, names, reading.columns
-        )
+        check_logs(scores, reading.scores, labels, names, reading.columns)
     kept = {**kept_columns(reading, n), **_assigned(reading, n, k, names)}
     n_options = None
     if reading.score_column.attributes.get(OPTIONS):
@@ -340,9 +339,7 @@ def _assigned(
     column = reading.columns.get("prediction")
     if column is None or "calibrated_by" not in attributes_of(reading):
         return {}
-    predictions = contradictions.logged_predictions(
-        column, n, names, numbers_are_places=True
-    )
+    predictions = logged_predictions(column, n, names, numbers_are_places=True)
     if predictions is None or not ((predictions >= 0) & (predictions < k)).all():
         return {}
     return {"prediction": predictions}

@@ -1,19 +1,15 @@
-"""Scores that are refused or doubted: by their values, labels, names, or by logs."""
+"""Scores that are refused: by their own values, or by their labels and names."""
 
 import re
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.building.labels import ClassLabels
-from calcli.importers.evidence.blocks import blocks
-from calcli.importers.evidence.classes import class_of_each_row, counts_from_1
-from calcli.importers.evidence.label_evidence import has_largest
+from calcli.importers.building.word_labels import ClassLabels
 from calcli.importers.evidence.lookalikes import (
     FEWEST_RANKED,
     are_probabilities,
@@ -23,9 +19,8 @@ from calcli.importers.evidence.lookalikes import (
 from calcli.importers.evidence.signs import ranks_reversed
 from calcli.importers.names.array_names import parse_name
 from calcli.importers.names.opposites import OPPOSITES, opposite_words
-from calcli.importers.names.roles import is_prediction, says_correct
-from calcli.importers.remarks import remark
-from calcli.importers.table import Column, Columns
+from calcli.importers.names.roles import is_prediction
+from calcli.importers.table import Columns
 from calcli.numerics import AnyArray, IntArray
 from calcli.rows import ScoreKind
 
@@ -206,183 +201,3 @@ def refuse_other_order(
         " takes them as they are",
         option=["--scores", in_order],
     )
-
-
-# ---- by logged predictions and outcomes
-
-ORDER_HINT = (
-    ": are the columns in the order of the classes, the rows in the same order?"
-)
-
-
-def check_logs(
-    scores: Any,
-    path: str,
-    labels: IntArray | None,
-    names: Sequence[str] | None,
-    columns: Columns,
-) -> None:
-    """Hold scores against logged predictions and outcomes.
-
-    Raises DataError at the first row that contradicts them; remarks on those that
-    agree. scores : (n, k), or (n,) for two classes. Ties count as agreement. For two
-    classes any threshold is accepted, but not a reversed order.
-    """
-    place = parse_name(path).place
-    n = scores.shape[0]
-    k = max(scores.shape[1] if len(scores.shape) == 2 else 1, 2)
-    is_binary = k == 2
-    # a calibrated file may keep another prediction
-    is_calibrated = any(
-        parse_name(other).core.lower() == "confidence" for other in columns
-    )
-    from_1 = names is None and columns[path].counts_from_1
-    as_they_are = ("--scores", ",".join(columns[path].parts) or path)
-    agreeing = []
-    for other, column in columns.items():
-        name = parse_name(other)
-        if name.place != place:
-            continue
-        logged: _Logged | None = None
-        if says_correct(name.core):
-            logged = None if labels is None else _outcomes(column, labels, is_binary)
-        elif is_prediction(name.core) and not is_calibrated:
-            logged = _predictions(column, n, k, names, from_1=from_1)
-        if logged is None:
-            continue
-        if is_binary:
-            contradiction = logged.without_threshold(scores, path)
-        else:
-            contradiction = logged.contradicted(scores, path)
-        if contradiction is not None:
-            raise DataError(
-                f"{column.where}: {contradiction}{ORDER_HINT}"
-                f" {shlex.join(as_they_are)} takes them as they are",
-                option=as_they_are,
-            )
-        agreeing.append(f"{name.core!r} agrees in every row")
-    if agreeing:
-        remark(f"{columns[path].where}: {', '.join(agreeing)}")
-
-
-def _outcomes(column: Column, labels: IntArray, is_binary: bool) -> "_Logged | None":
-    """Logged correctness, from bool or 0/1; None for other arrays."""
-    values = _values(column, len(labels))
-    if values is None or values.dtype.kind not in "biuf":
-        return None
-    if not np.isin(values, (0, 1)).all():
-        return None
-    if_wrong = 1 - labels if is_binary else np.full(len(labels), -1)
-    return _Logged(np.where(values == 1, labels, if_wrong), labels)
-
-
-def _predictions(
-    column: Column, n: int, k: int, names: Sequence[str] | None, *, from_1: bool
-) -> "_Logged | None":
-    """Logged classes; None for other arrays. from_1 : as their columns may count."""
-    predictions = logged_predictions(column, n, names)
-    if predictions is None:
-        return None
-    if from_1 and counts_from_1(predictions, k):
-        predictions = predictions - 1
-    return _Logged(predictions)
-
-
-def logged_predictions(
-    column: Column,
-    n: int,
-    names: Sequence[str] | None,
-    *,
-    numbers_are_places: bool = False,
-) -> IntArray | None:
-    """Logged classes (n,), from names or whole numbers; None for other arrays.
-
-    Whole numbers are names where all of them are, else indices. numbers_are_places :
-    they are indices, whatever the classes are called, as in what ``apply`` writes.
-    """
-    values = _values(column, n)
-    if values is None:
-        return None
-    if values.dtype.kind == "f" and not (values == np.floor(values)).all():
-        return None
-    if values.dtype.kind in "iuf":
-        values = values.astype(np.int64)
-    elif values.dtype.kind not in "OUS":
-        return None
-    if numbers_are_places and values.dtype.kind == "i":
-        return values
-    named = class_of_each_row(values.tolist(), names or ())
-    if (named >= 0).all():
-        return named
-    return values if values.dtype.kind == "i" else None
-
-
-def _values(column: Column, n: int) -> AnyArray | None:
-    """A value per row; None for other arrays and for columns with empty cells."""
-    try:
-        values = column.values()
-    except DataError:
-        return None
-    return values if values.shape == (n,) else None
-
-
-@dataclass(frozen=True)
-class _Logged:
-    """Logged predictions, or outcomes together with the labels.
-
-    classes : the predicted class of each row, -1 for any but the label.
-    """
-
-    classes: IntArray
-    labels: IntArray | None = None
-
-    def without_threshold(self, scores: Any, path: str) -> str | None:
-        """What is wrong if a row called 1 has a lower score than one called 0."""
-        margins = np.concatenate(list(map(_margins, blocks(scores))))
-        lowest_called_1 = margins[self.classes == 1].min(initial=np.inf)
-        highest_called_0 = margins[self.classes == 0].max(initial=-np.inf)
-        if lowest_called_1 >= highest_called_0:
-            return None
-        return (
-            f"no threshold on {path!r} gives it: some row is called class 1 at a lower"
-            " score than another that is called class 0"
-        )
-
-    def contradicted(self, scores: Any, path: str) -> str | None:
-        """What the first row says that contradicts its scores."""
-        start = 0
-        for block in blocks(scores):
-            wrong = self._contradictions(block, slice(start, start + len(block)))
-            if wrong.any():
-                row = int(np.argmax(wrong))
-                best = int(block[row].argmax())
-                logged = self._in_words(start + row)
-                return (
-                    f"row {start + row} {logged}, but the largest of {path!r} is class"
-                    f" {best}"
-                )
-            start += len(block)
-        return None
-
-    def _contradictions(self, block: AnyArray, rows: slice) -> AnyArray:
-        """Mask of the rows that contradict the scores."""
-        classes = self.classes[rows]
-        if self.labels is None:
-            return ~has_largest(block, classes)
-        labels = self.labels[rows]
-        label_is_largest = has_largest(block, labels)
-        is_alone = (block == block.max(axis=1)[:, None]).sum(axis=1) == 1
-        is_wrong = np.where(classes < 0, label_is_largest & is_alone, ~label_is_largest)
-        return is_wrong & (labels >= 0) & (labels < block.shape[1])
-
-    def _in_words(self, row: int) -> str:
-        if self.labels is None:
-            return f"has prediction {self.classes[row]}"
-        outcome = "right" if self.classes[row] >= 0 else "wrong"
-        return f"is logged as {outcome}, its label is {self.labels[row]}"
-
-
-def _margins(block: AnyArray) -> AnyArray:
-    """Score of class 1, less that of class 0 where it is told."""
-    wide = block.reshape(len(block), -1).astype(np.float64)
-    return wide[:, 1] - wide[:, 0] if wide.shape[1] == 2 else wide[:, 0]

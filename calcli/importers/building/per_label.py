@@ -9,7 +9,7 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.building.bundles import per_row
-from calcli.importers.building.labels import texts_of
+from calcli.importers.building.word_labels import texts_of
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names.array_names import headers_path
 from calcli.importers.names.common_text import n_common_parts

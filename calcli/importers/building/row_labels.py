@@ -9,7 +9,8 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.building import contradictions
-from calcli.importers.building.labels import ClassLabels, texts_of, to_labels
+from calcli.importers.building.labels import to_labels
+from calcli.importers.building.word_labels import ClassLabels, texts_of
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names.array_names import headers_path
 from calcli.importers.names.column_options import some_of

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli.errors import DataError
-from calcli.importers.arranging.records import distribution_of_pairs
+from calcli.importers.arranging.distributions import distribution_of_pairs
 from calcli.importers.formats import reader
 from calcli.importers.json_columns import column_of_cells, columns_of_cells, fields_of
 from calcli.importers.json_layouts import (
