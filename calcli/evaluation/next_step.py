@@ -11,7 +11,7 @@ from calcli.evaluation.facts import Difference
 from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.results import NextStep, Result
 from calcli.evaluation.verdict import Verdict
-from calcli.importers.decision_logs import LOG_SUFFIXES
+from calcli.importers.decision_logs.logs import LOG_SUFFIXES
 from calcli.io.locate import Location, split_where
 from calcli.io.score_files import names_of_new_scores
 from calcli.packed_files import without_packing

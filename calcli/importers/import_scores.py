@@ -36,7 +36,8 @@ from calcli.importers.building.dealing import (
 from calcli.importers.building.per_label import labels_as_rows
 from calcli.importers.building.row_labels import with_mark_of_fractions
 from calcli.importers.building.writing import ImportReport, write_groups
-from calcli.importers.decision_logs import is_decision_log, read_decision_log, write_log
+from calcli.importers.decision_logs.logs import is_decision_log, read_decision_log
+from calcli.importers.decision_logs.question_bundles import write_log
 from calcli.importers.evidence.source_arrays import Arrays
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.joining.gold import align_labels

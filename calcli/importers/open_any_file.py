@@ -418,7 +418,7 @@ def is_log(path: Path, layout: Layout = Layout()) -> bool:
     """True for the log of a decision model, read without names of arrays."""
     if str(path) == "-" or not _is_foreign(path) or path.is_dir():
         return False
-    from calcli.importers.decision_logs import is_decision_log
+    from calcli.importers.decision_logs.logs import is_decision_log
     from calcli.importers.import_request import ImportRequest
 
     scores = () if layout.scores is None else (layout.scores,)

@@ -45,7 +45,7 @@ def names_of_classes(table: Table, family: Family, is_ours: bool) -> list[str] |
         return family.classes
     if is_ours and family.prefix:
         return _names_of_apply(family)
-    names = [name[len(family.prefix) :].strip() for name in family.columns]
+    names = list(map(str.strip, _without_first(len(family.prefix), family.columns)))
     names = _without_common_ends(names)
     if family.origin == "numbered":
         numbers_of_columns = differing_numbers(family.columns)
@@ -80,8 +80,7 @@ def _without_parent(names: list[str]) -> list[str]:
 
 def _names_of_apply(family: Family) -> list[str] | None:
     """Class names in a table written by ``apply``; None for numbers of classes."""
-    n_before = len(family.prefix) + 1
-    names = [name[n_before:] for name in family.columns]
+    names = _without_first(len(family.prefix) + 1, family.columns)
     if names == ["0"]:
         return names
     return None if counts_up(names) else names
@@ -101,10 +100,15 @@ def read_names(table: Table, family: Family, classes: list[str]) -> AnyArray:
 def _without_common_ends(names: list[str]) -> list[str]:
     """Names without the separators that all begin or end with."""
     while all(names) and _share_one_of(" _-.[", names, 0):
-        names = [name[1:] for name in names]
+        names = _without_first(1, names)
     while all(names) and _share_one_of(" _-.]", names, -1):
         names = [name[:-1] for name in names]
     return names
+
+
+def _without_first(n: int, names: Sequence[str]) -> list[str]:
+    """Names without their first n characters."""
+    return [name[n:] for name in names]
 
 
 def _share_one_of(separators: str, names: Sequence[str], place: int) -> bool:
