@@ -26,6 +26,8 @@ def read_large_table(file: SourceFile, opening: Opening) -> Table | None:
     """The table read by pyarrow, if it is large and plain; else None."""
     header = opening.header
     is_plain = opening.separator != " " and not opening.n_skipped
+    if header is not None and header.count("") > 1:
+        is_plain = False  # pyarrow finds columns by their names
     if file.size < LARGE or not is_plain or len(opening.cells) > WIDE:
         return None
     table = _by_pyarrow(file.path, opening.separator, header is None)

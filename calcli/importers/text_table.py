@@ -254,7 +254,34 @@ def read_grid(path: Path, opening: Opening, header: list[str] | None) -> Grid:
     columns: list[Cells] = [()] * len(names)
     if rows:
         columns = list(zip(*rows, strict=True))
-    return Grid(names, columns, len(rows))
+    return Grid(_all_named(path, names, columns), columns, len(rows))
+
+
+def _all_named(path: Path, names: list[str], columns: Sequence[Cells]) -> list[str]:
+    """The names, with numbers for several columns that have none.
+
+    R writes a matrix without names so, as ``cbind(scores, label)``. The first column
+    may hold the names of rows, which have no name themselves.
+    """
+    places = [place for place, name in enumerate(names) if name == ""]
+    if places and places[0] == 0 and _are_row_names(columns[0]):
+        places = places[1:]
+    if len(places) < 2 or not set(names).isdisjoint(map(str, range(len(places)))):
+        return names
+    named = list(names)
+    for number, place in enumerate(places):
+        named[place] = str(number)
+    remark(f"{path.name}: the columns without names were numbered from 0")
+    return named
+
+
+def _are_row_names(cells: Cells) -> bool:
+    """True for numbers that count the rows, and for words that are all different."""
+    if counts_up(cells) or counts_up(cells, first=1):
+        return True
+    if len(set(cells)) < len(cells):
+        return False
+    return not any(is_number(cell.replace(",", ".")) for cell in cells)
 
 
 def _split_rows(path: Path, opening: Opening) -> list[list[str]]:

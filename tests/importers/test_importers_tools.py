@@ -9,6 +9,7 @@ import pytest
 from test_importers_variants import NAMES, N, P, Y, Z, rows_of
 
 from calcli.errors import DataError
+from calcli.importers import large_text_table
 from calcli.importers.building.labels import to_labels
 
 WORDS = [NAMES[y] for y in Y]
@@ -49,6 +50,35 @@ def test_row_names_without_a_column_name_as_write_table_of_r_has_them(run):
         HEAD + "".join(f"0.5,{line}" for line in PLAIN.splitlines(keepends=True)),
     )  # numbers are no names
     assert "has 6 cells, expected 5" in run("extract", "t.csv", "-o", "x.h5").line
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize("row_names", [None, "count", "words"])
+def test_columns_without_names_as_cbind_of_r_has_them(run, separator, row_names):
+    """``write.csv(cbind(scores, label))`` of a matrix without column names."""
+    lines = ['"",' * len(NAMES) + '"label"', *PLAIN.splitlines()]
+    if separator == ";":  # write.csv2
+        lines = [line.replace(",", ";").replace(".", ",") for line in lines]
+    if row_names:
+        names = {"count": "{}", "words": "image {}"}[row_names]
+        cells = ['""', *(f'"{names.format(i)}"' for i in range(1, N + 1))]
+        lines = [
+            f"{cell}{separator}{line}" for cell, line in zip(cells, lines, strict=True)
+        ]
+    write("t.csv", "\n".join(lines) + "\n")
+    assert "were numbered from 0" in check(rows_of(run, "t.csv"))
+
+
+def test_columns_without_names_at_the_end_are_empty(run):
+    lines = (HEAD + PLAIN).splitlines()
+    write("t.csv", "".join(f"{line},,\n" for line in lines))
+    check(rows_of(run, "t.csv"))
+
+
+def test_a_large_table_has_columns_without_names(run, monkeypatch):
+    monkeypatch.setattr(large_text_table, "LARGE", 0)
+    write("t.csv", '"",' * len(NAMES) + '"label"\n' + PLAIN)
+    check(rows_of(run, "t.csv"))
 
 
 def test_the_first_row_of_lists_is_no_header(run):
