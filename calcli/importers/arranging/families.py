@@ -73,13 +73,18 @@ def with_families(table: Table, request: ImportRequest) -> Table:
     if _counts_its_columns(columns) and not (request.scores or request.labels):
         matrix = matrix_of(table, columns, list(columns))
         return replace(table, columns={table.file.stem: matrix}, is_single=True)
-    families = find_families(columns, request, is_ours)
-    combined = _without_largest(families, columns)
-    combined -= {*request.scores, *request.pieces}
-    alone = without(columns, combined)
-    arrays = alone | ranks
+    families = []
+    for family in find_families(columns, request, is_ours):
+        largest = _column_of_largest(family, columns)
+        if largest is not None:
+            del columns[largest]
+            family = replace(family, columns=_without_name(family.columns, largest))
+        families.append(family)
     if not is_ours:
         families = [_in_order(family, table) for family in families]
+    combined = _combined_columns(families) - {*request.scores, *request.pieces}
+    alone = without(columns, combined)
+    arrays = alone | ranks
     for family in families:
         try:
             classes = _names_of(family, table, columns, is_ours)
@@ -319,33 +324,35 @@ def _numbered_among(families: Sequence[Family], left_over: Family) -> list[str]:
     return []
 
 
-def _without_largest(
-    families: Sequence[Family], columns: dict[str, Column]
-) -> set[str]:
-    """Columns that families combine which are named as scores, or proven to be some.
-
-    A column with the largest score of each row (``prob_max``) leaves its family, and
-    the table.
-    """
+def _combined_columns(families: Sequence[Family]) -> set[str]:
+    """Columns that families combine which are named as scores, or proven to be some."""
     combined: set[str] = set()
     for family in families:
-        if family.origin == "named":
-            _take_out_largest(family.columns, columns)
         if family.origin == "named" or family.is_proven:
             combined.update(family.columns)
     return combined
 
 
-def _take_out_largest(names: list[str], columns: dict[str, Column]) -> None:
+def _column_of_largest(family: Family, columns: Columns) -> str | None:
+    """The column with the largest score of each row (``prob_max``), which leaves its
+    family and the table; None without one.
+    """
+    if family.origin != "named":
+        return None
+    names = family.columns
     largest = list(filter(is_largest, names))
     if len(largest) != 1 or len(names) < 3 or not _are_numbers(columns, names):
-        return
-    others = [columns[name].load() for name in names if name != largest[0]]
+        return None
+    scores = [columns[name].load() for name in _without_name(names, largest[0])]
     column = columns[largest[0]]
-    if np.allclose(np.max(others, axis=0), column.load()):
-        names.remove(largest[0])
-        del columns[largest[0]]
-        remark(
-            f"{column.file.name}: column {largest[0]!r} is the largest of each row and"
-            " was left out"
-        )
+    if not np.allclose(np.max(scores, axis=0), column.load()):
+        return None
+    remark(
+        f"{column.file.name}: column {largest[0]!r} is the largest of each row and was"
+        " left out"
+    )
+    return largest[0]
+
+
+def _without_name(names: Sequence[str], name: str) -> list[str]:
+    return [other for other in names if other != name]

@@ -10,7 +10,7 @@ from calcli.importers.harness_logs.gold_choices import (
     check_logged,
     gold_by_one_rule,
 )
-from calcli.importers.harness_logs.questions import MEASURES, Floats, Question
+from calcli.importers.harness_logs.questions import NORMALIZATIONS, Floats, Question
 from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Record, Table
@@ -19,15 +19,6 @@ from calcli.items import are_all
 
 ID_LIMIT = 1 << 63
 """Numbers from which an id is kept as a text: arrays of ids hold 64 bits."""
-
-NORMALIZATION_WORDS = {
-    "none": "",
-    "sum": "",
-    "chars": " per char",
-    "bytes": " per byte",
-    "mutual": " minus the unconditional ones",
-}
-"""Words of a remark, by ``--normalize``."""
 
 
 def table_of_questions(
@@ -55,7 +46,7 @@ def table_of_questions(
             "unit": text_of(question.id if question.of is None else question.of),
         }
         rows.append(row)
-    normalization = NORMALIZATION_WORDS[normalize]
+    normalization = NORMALIZATIONS[normalize].words
     remark(
         f"{file.path.name}: logits are the {scores}{normalization} of the choices,"
         f" labels {gold.rule}{agreement_remark(questions)}"
@@ -102,7 +93,7 @@ def _checked_scores(question: Question, gold: int, normalize: str) -> Floats:
     """The scores of a question, whose gold agrees with all measures logged."""
     scores = normalised(question, normalize)
     check_logged(question, question.choices.likelihoods, gold, "acc")
-    check_logged(question, scores, gold, MEASURES[normalize])
+    check_logged(question, scores, gold, NORMALIZATIONS[normalize].measure)
     return scores
 
 

@@ -16,14 +16,26 @@ from calcli.io.cells import is_number
 
 Floats = Sequence[float]
 
-MEASURES = {
-    "none": "acc",
-    "sum": "acc",
-    "chars": "acc_norm",
-    "bytes": "acc_bytes",
-    "mutual": "acc_mutual_info",
+
+@dataclass(frozen=True)
+class Normalization:
+    """What ``--normalize`` makes of the scores of choices.
+
+    measure : that harnesses log for it. words : after those for the scores.
+    """
+
+    measure: str
+    words: str = ""
+
+
+NORMALIZATIONS = {
+    "none": Normalization("acc"),
+    "sum": Normalization("acc"),
+    "chars": Normalization("acc_norm", " per char"),
+    "bytes": Normalization("acc_bytes", " per byte"),
+    "mutual": Normalization("acc_mutual_info", " minus the unconditional ones"),
 }
-"""Measure that harnesses log for each ``--normalize``."""
+"""By the value of ``--normalize``."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +132,8 @@ def logged_measure(value: Any) -> float | None:
 def measures_of(record: Record) -> dict[str, float | None]:
     """The measures of a record; None for one that is no number."""
     measures: dict[str, float | None] = {}
-    for measure in MEASURES.values():
+    for normalization in NORMALIZATIONS.values():
+        measure = normalization.measure
         value = record.get(measure)
         measures[measure] = float(value) if isinstance(value, int | float) else None
     return measures
