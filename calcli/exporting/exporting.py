@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Literal, cast
+from typing import Annotated, Literal
 
 import numpy as np
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from calcli.errors import CalcliError, DataError, UsageError, one_line, unknown_name
 from calcli.exporting.calibrator_graph import groups_of, trace
@@ -40,8 +40,7 @@ TARGETS: Mapping[str, Target] = {
 }
 """All targets by name."""
 
-TargetName = Literal["onnx", "torch", "python"]
-"""The names of all targets, for the schema of the JSON."""
+TargetName = Annotated[str, Meta(extra_json_schema={"enum": list(TARGETS)})]
 
 InputType = Literal["float32", "float64"]
 
@@ -161,7 +160,7 @@ def export_output(
     return ExportOutput(
         calcli_export=1,
         output=output,
-        to=cast(TargetName, target),
+        to=target,
         method=artifact.method,
         input_kind=artifact.input_kind,
         n_classes=artifact.n_classes,

@@ -300,7 +300,7 @@ class DataSet(Rows):
         self, transforms: Sequence[int] = (), at_once: AtOnce = 1
     ) -> Iterator[Block]:
         zeros = self.zeros
-        step = at_once * self.step(transforms)
+        step = at_once * self.block_rows(transforms)
         pieces = self.pieces(transforms, self.slab_rows(transforms, step), 0, self.n)
         weight = self.weights()
         for block in regular(self._followed(pieces), step):
@@ -346,12 +346,12 @@ class DataSet(Rows):
                 self.seal(digests[0])
         self.facts = self.facts or facts
 
-    def step(self, transforms: Sequence[int] = ()) -> int:
+    def block_rows(self, transforms: Sequence[int] = ()) -> int:
         """Number of rows of a block."""
-        step = rows_per_block(self.k)
+        n_rows = rows_per_block(self.k)
         if len(transforms):
-            step = min(step, self.slab_rows(transforms, 1))
-        return step
+            n_rows = min(n_rows, self.slab_rows(transforms, 1))
+        return n_rows
 
     def slab_rows(self, transforms: Sequence[int], step: int) -> int:
         """Number of rows read at once: a multiple of ``step``."""
@@ -362,7 +362,7 @@ class DataSet(Rows):
 
     def part_rows(self, transforms: Sequence[int] = ()) -> int:
         """Number of rows of a part (see ``Rows.walked``)."""
-        return part_blocks(self.k) * self.step(transforms)
+        return part_blocks(self.k) * self.block_rows(transforms)
 
     # ---- work spread over processes
 

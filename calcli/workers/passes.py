@@ -171,7 +171,7 @@ class Spread:
                 first=first,
                 last=last,
                 part_rows=size,
-                block_rows=rows.step(walk.transforms),
+                block_rows=rows.block_rows(walk.transforms),
                 total=rows.n,
                 hashed=hashed,
                 zeros=rows.zeros,

@@ -6,7 +6,7 @@ import zipfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from calcli.calibrator import Calibrator, Context, Prediction, param
 from calcli.errors import UsageError
 from calcli.exporting import exporting
 from calcli.exporting.calibrator_graph import trace
-from calcli.exporting.exporting import TARGETS, TargetName, export, tried
+from calcli.exporting.exporting import TARGETS, ExportOutput, export, tried
 from calcli.exporting.graph import Graph
 from calcli.exporting.isotonic_and_binning import Pieces, piecewise
 from calcli.exporting.operations import OPERATIONS
@@ -760,4 +760,6 @@ def test_a_score_on_an_edge_belongs_below_it_unless_the_map_is_closed_there():
 
 
 def test_the_schema_of_an_export_names_every_target():
-    assert set(get_args(TargetName)) == set(TARGETS)
+    schema = msgspec.json.schema(ExportOutput)
+    to = schema["$defs"]["ExportOutput"]["properties"]["to"]
+    assert to["enum"] == list(TARGETS)
