@@ -233,6 +233,11 @@ def to_utf_8(
     return SaysHow(f"{path}: {message}; convert it: {command}")
 
 
+def _is_utf_16(head: bytes) -> bool:
+    """True for plain letters and digits of two bytes, of which the second is 0."""
+    return b"\0" not in head[::2] and not head[1::2].strip(b"\0")
+
+
 def _unknown(file: SourceFile) -> DataError:
     """Error about a file of no known format."""
     known = f"expected {KNOWN} or another format of calcli extract"
@@ -242,6 +247,8 @@ def _unknown(file: SourceFile) -> DataError:
         message = "is a tar archive; unpack it and name the folder"
     elif len(file.members or []) > 1:
         message = "is a zip archive without NumPy arrays; unpack it and name the folder"
+    elif file.suffix == ".csv" and _is_utf_16(file.head):
+        return to_utf_8(file.path, "is text in UTF-16", "UTF-16LE")
     elif file.suffix == ".csv":
         return to_utf_8(file.path)
     elif promised:

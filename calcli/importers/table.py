@@ -63,8 +63,9 @@ class Column:
     parts : the columns that it combines, by name.
     family : what is known of these, where they make one array; else None.
     attributes : what is known of the array. Of labels: ``first_index``, 1 where they
-        count from 1; ``classes``, names of their values; ``blank_words``, texts such
-        as NA that are words. Of scores: ``options``, their columns are options of the row; ``name_in_file``, of options
+        count from 1, 0 where they are indices and no names that are numbers;
+        ``classes``, names of their values; ``blank_words``, texts such as NA that are
+        words. Of scores: ``options``, their columns are options of the row; ``name_in_file``, of options
         that became logarithms; ``ordered``, levels.
     written : returns the cells of a column as the file has them, None for an empty
         one, where the array may have lost their text: it has 7 for 007. None: the

@@ -552,3 +552,23 @@ def test_a_word_among_the_numbers_of_columns_without_telling_names_is_no_interna
         match=r"holds no array named logits.*it has label \(labels\?\), cat, dog",
     ):
         brought(tmp_path, f"label,cat,dog,eel\n{rows}0,1,n/a?,2\n")
+
+
+@pytest.mark.parametrize("names", ["201", "210"])
+def test_labels_of_our_own_bundles_are_places_whatever_classes_are_called(
+    tmp_path, names, out
+):
+    """Names 2, 0, 1 made labels ambiguous, which calcli itself had written."""
+    y = np.array([0, 1, 2, 1])
+    path = tmp_path / "own.h5"
+    with h5py.File(path, "w") as file:
+        file["logits"] = np.eye(3)[y] * 1.5
+        file["labels"] = y
+        file["class_names"] = list(names)
+    with pytest.raises(DataError, match="or their places"):
+        bring(path, out)  # a file of others may mean the names
+    with h5py.File(path, "a") as file:
+        file.attrs["calcli_bundle"] = 1
+    found = bring(path, out)
+    assert found["labels"].tolist() == y.tolist()
+    assert found["class_names"].tolist() == list(map(str.encode, names))

@@ -342,6 +342,11 @@ def test_the_names_of_scikit_learn(run):
         ),
         (
             "t.csv",
+            (HEAD + PLAIN).encode("utf-16-le"),
+            "convert it: iconv -f UTF-16LE -t UTF-8 t.csv > t.utf8.csv",
+        ),
+        (
+            "t.csv",
             (HEAD + PLAIN).replace("ant", "K\xe4fer").encode("latin-1"),
             "convert it: iconv -f CP1252 -t UTF-8 t.csv > t.utf8.csv",
         ),

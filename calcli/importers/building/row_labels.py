@@ -91,8 +91,10 @@ def labels_of_rows(
             raw, classes.names, list(reading.score_column.parts), where
         )
     names = classes.names
-    if "calibrated_by" in reading.extras and raw.dtype.kind in "iu":
-        names = None  # ``apply`` writes indices
+    is_of_apply = "calibrated_by" in reading.extras
+    are_indices = is_of_apply or column.attributes.get("first_index") == 0
+    if are_indices and raw.dtype.kind in "iu":
+        names = None  # calcli writes indices
     raw = _from_first_index(raw, column)
     if reading.score_column.counts_from_1:
         raw = _as_columns_count(raw, k, reading, column, has_names=bool(names))

@@ -155,8 +155,9 @@ def _joined(name: str, columns: Sequence[Column]) -> Column:
     """One column of those of several files."""
     first = columns[0]
     attributes = _common_attributes(columns)
-    if "first_index" in first.attributes:
-        attributes["first_index"] = first.attributes["first_index"]
+    first_indices = [column.attributes.get("first_index") for column in columns]
+    if first_indices[0] == 1 or set(first_indices) == {0}:
+        attributes["first_index"] = first_indices[0]
     joined = Column(
         first.file,
         name,

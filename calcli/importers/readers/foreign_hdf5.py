@@ -43,6 +43,8 @@ def read_hdf5(file: SourceFile) -> Table:
             load = partial(load_dataset, path, str(name), node)
             zeros = Zeros.recorded(node.parent.attrs, f"{path}:{node.parent.name}")
             attributes = {ORDERED: node.parent.attrs.get(ORDERED)}
+            if "calcli_bundle" in node.parent.attrs:
+                attributes["first_index"] = 0  # labels are indices, as calcli writes
             columns[str(name)] = Column(
                 path, str(name), load, zeros=zeros, attributes=attributes
             )
