@@ -11,12 +11,14 @@ from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
+from calcli.api.argument_words import in_arguments
 from calcli.api.tables import (
     FITTED_TO,
     check_index,
     name_of_column,
     named_by_columns,
     refuse_extra_columns,
+    refuse_missing_labels,
     refuse_other_columns,
 )
 from calcli.block import Codes
@@ -100,6 +102,8 @@ def _kind_of(scores: AnyArray, kind: str | None) -> ScoreKind:
     """Kind of scores: as given, else as all values prove. Raises DataError."""
     if kind is not None:
         return score_kind(kind, confidence=True)
+    if not scores.size:
+        raise DataError(f"scores: have shape {scores.shape}, expected one row or more")
     evidence = kind_of_scores(scores)
     if evidence.kind is None and _are_log_odds(scores):
         return "logits"
@@ -150,14 +154,17 @@ def open_scores(
                 f"{sources[0]}: a bundle brings its own units; name their dataset,"
                 " units='NAME', or 'none'"
             )
-        layout = Layout(unit=units)
+        _refuse_beside_files(sources[0], weights=weights, class_names=class_names)
+        layout = Layout(unit=units, kind=_kind_in_file(kind))
         names = []
         for source in sources:
             names += expand(str(source), layout)
         with open_data(names, prefer=prefer, layout=layout, tell=LOG.info) as rows:
+            _check_confidences_meant(kind, rows.kind, str(scores))
             yield rows
         return
     warn_all(check_index(scores=scores, labels=labels, weights=weights, units=units))
+    refuse_missing_labels(labels)
     refuse_other_columns(scores, class_names, "class_names are")
     positive = name_of_column(scores)
     if kind != "confidence":
@@ -185,6 +192,34 @@ def open_scores(
         yield rows
 
 
+def _refuse_beside_files(source: Any, **arguments: Any) -> None:
+    """Raise DataError for what only arrays take. arguments : by name."""
+    for name, value in arguments.items():
+        if value is not None:
+            raise DataError(
+                f"{source}: a bundle brings its own {name}; leave {name} out"
+            )
+
+
+def _kind_in_file(kind: str | None) -> str | None:
+    """The kind of the scores of a file, as an option of its layout.
+
+    Confidences are no option: they are found by the names of the file.
+    """
+    if kind is not None:
+        score_kind(kind, confidence=True)
+    return None if kind == "confidence" else kind
+
+
+def _check_confidences_meant(kind: str | None, found: ScoreKind, source: str) -> None:
+    """Raise DataError where confidences were asked for, and a file holds scores.
+
+    found : kind of the scores of the file.
+    """
+    if kind == "confidence" and found != kind:
+        raise DataError(f"{source}: holds {found}, no confidences; leave kind out")
+
+
 def _names_argument(first: str, second: str) -> str:
     """The argument that gives the names of class 0 and class 1."""
     return f"class_names={[first, second]!r}"
@@ -192,23 +227,28 @@ def _names_argument(first: str, second: str) -> str:
 
 @contextmanager
 def open_unlabelled(
-    scores: Scores, kind: str, class_names: Sequence[str] | None
+    scores: Scores,
+    kind: str | None,
+    fitted_kind: str,
+    class_names: Sequence[str] | None,
 ) -> Iterator[Rows]:
     """Open rows to apply a calibrator to: those of a bundle, or an array in memory.
 
-    class_names : of the calibrator.
+    kind : of the scores, if given. fitted_kind, class_names : of the calibrator.
     """
     if isinstance(scores, str | PathLike):
         with open_rows(
             str(scores),
             prefer=("test",),
+            layout=Layout(kind=_kind_in_file(kind)),
             need_labels=False,
             known_classes=class_names or (),
         ) as rows:
+            _check_confidences_meant(kind, rows.kind, str(scores))
             yield rows
         return
     array = plain_array(scores, "scores")
-    score_type = score_kind(kind, confidence=True)
+    score_type = score_kind(kind or fitted_kind, confidence=True)
     n, _ = check_shape(array.shape, array.dtype, "scores")
     if score_type == "confidence" and array.size != n:
         raise DataError(
@@ -295,4 +335,4 @@ def warn_all(notes: Sequence[str]) -> None:
         level = level + 1
         frame = frame.f_back
     for note in notes:
-        warnings.warn(note, stacklevel=level)
+        warnings.warn(in_arguments(note), stacklevel=level)

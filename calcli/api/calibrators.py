@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from calcli.api.argument_words import says_arguments
 from calcli.api.arguments import (
     LOG,
     Scores,
@@ -54,6 +55,7 @@ from calcli.registry import (
 from calcli.rows import Rows, ScoreKind, classes
 
 
+@says_arguments
 def fit(
     scores: Scores,
     labels: Any = None,
@@ -72,8 +74,8 @@ def fit(
     """Fit one calibrator to scores with labels.
 
     scores : (n, k) array or tensor, (n,) for a binary model's score of class 1, or the
-    path of a bundle (or several, taken together), whose labels, weights and kind are
-    then its own. labels : (n,) integers in 0..k-1; also words (of ``class_names``, or
+    path of a bundle (or several, taken together), which brings labels, weights, kind
+    and class names. labels : (n,) integers in 0..k-1; also words (of ``class_names``, or
     two; or names of the columns of a DataFrame or an Arrow table), bool, one-hot rows,
     or -1 and +1, where a warning says what was read as class 1. Columns and indexes
     whose names contradict the order in which they come are refused. method : a
@@ -130,6 +132,7 @@ def fit(
     return fitted
 
 
+@says_arguments
 def load(path: str | PathLike[str]) -> "FittedCalibrator":
     """Read a calibrator that ``calcli fit`` or ``FittedCalibrator.save`` has written.
 
@@ -166,6 +169,7 @@ class FittedCalibrator:
         """Fitted parameters under the names of the artifact."""
         return dict(self.to_dict()["params"])
 
+    @says_arguments
     def predict_proba(
         self, scores: Scores, kind: str | None = None, groups: Any = None
     ) -> Any:
@@ -187,6 +191,7 @@ class FittedCalibrator:
             columns = list(scores.columns)
         return type(scores)(probs, index=scores.index, columns=columns)
 
+    @says_arguments
     def predict(
         self, scores: Scores, kind: str | None = None, groups: Any = None
     ) -> IntArray:
@@ -198,6 +203,7 @@ class FittedCalibrator:
         """
         return self._applied(scores, kind, groups)[1]
 
+    @says_arguments
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
         """Write the artifact that ``calcli apply`` reads.
 
@@ -217,7 +223,7 @@ class FittedCalibrator:
         refuse_other_columns(scores, self._artifact.class_names, FITTED_TO)
         check_index(scores=scores, groups=groups)
         classes = self._artifact.class_names
-        with open_unlabelled(scores, kind or self.kind, classes) as rows:
+        with open_unlabelled(scores, kind, self.kind, classes) as rows:
             attach_groups(rows, groups, [self._artifact])
             warn_all(doubts(rows))
             self._check(rows)
@@ -319,6 +325,7 @@ def artifacts_of(
     return artifacts
 
 
+@says_arguments
 def export(
     calibrator: FittedCalibrator,
     path: str | PathLike[str],

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from calcli import __version__
+from calcli.api.argument_words import says_arguments
 from calcli.api.arguments import Scores, checked, open_scores, warn_all
 from calcli.calibrator import Context
 from calcli.errors import DataError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     )
 
 
+@says_arguments
 def compare(
     scores: Scores,
     labels: Any = None,

@@ -3,12 +3,14 @@
 from os import PathLike
 from typing import Any
 
+from calcli.api.argument_words import says_arguments
 from calcli.api.arguments import Scores, checked, open_held_out, path_of
 from calcli.api.calibrators import FittedCalibrator, artifacts_of
 from calcli.errors import FitError
 from calcli.fitting.rows_of_fit import fitted_on
 
 
+@says_arguments
 def threshold(
     scores: Scores,
     labels: Any = None,
@@ -63,6 +65,7 @@ def threshold(
     return searched.output.to_dict()
 
 
+@says_arguments
 def watch(
     scores: Scores,
     labels: Any = None,

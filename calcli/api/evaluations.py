@@ -8,6 +8,7 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
+from calcli.api.argument_words import says_arguments
 from calcli.api.arguments import (
     LOG,
     Scores,
@@ -45,6 +46,7 @@ OF_ROWS = ("weights", "units", "class_names", "groups", "again")
 """Arguments of ``evaluate`` that say something of the rows; all others are settings."""
 
 
+@says_arguments
 def evaluate(
     scores: Scores,
     labels: Any = None,
@@ -105,6 +107,7 @@ def evaluate(
     return Evaluation([results])
 
 
+@says_arguments
 def report(
     scores: Scores,
     labels: Any = None,

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import Any
 
+from calcli.api.argument_words import says_arguments
 from calcli.api.arguments import checked, path_of
 
 
+@says_arguments
 def extract(
     sources: str | PathLike[str] | Sequence[str | PathLike[str]],
     path: str | PathLike[str],

@@ -5,6 +5,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from calcli.api.argument_words import says_arguments
 from calcli.api.arguments import Scores, check_free, checked, open_held_out, path_of
 from calcli.api.calibrators import FittedCalibrator, artifacts_of
 from calcli.diagrams.curve import CurveSettings
@@ -29,6 +30,7 @@ class Picture:
     def __init__(self, figure: Figure) -> None:
         self._figure = figure
 
+    @says_arguments
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
         """Write the diagram in the format of the file's ending: png, svg, pdf (with
         matplotlib), json or csv.
@@ -53,6 +55,7 @@ class Picture:
         return format_of(Path("figure.svg"))(self._figure, Paper()).decode()
 
 
+@says_arguments
 def diagram(
     scores: Scores,
     labels: Any = None,

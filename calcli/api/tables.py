@@ -20,6 +20,7 @@ from calcli.importers.names.common_text import differing_parts
 from calcli.importers.names.opposites import opposite_words
 from calcli.importers.names.roles import is_counter, is_index, role_of
 from calcli.importers.names.spellings import class_of_each_word
+from calcli.io.cells import is_null
 from calcli.io.memory import as_array, as_names
 from calcli.items import counts_up, duplicates, present
 from calcli.numerics import AnyArray, whole_number
@@ -135,6 +136,27 @@ def _is_beside_scores(name: str) -> bool:
     """True for the name of a column of labels, ids, weights or a counter."""
     has_other_role = role_of(name) in ("labels", "ids", "weights")
     return has_other_role or is_index(name) or is_counter(name)
+
+
+# ---- labels
+
+
+def refuse_missing_labels(labels: Any) -> None:
+    """Raise DataError for a label that is missing: None, NaN, NA of pandas, a null."""
+    cells = labels
+    if not isinstance(labels, list | tuple):
+        if labels is None:
+            return
+        array = as_array(labels, "labels")
+        if array.dtype != object:
+            return  # NaN among numbers is refused as no whole number
+        cells = array.ravel()
+    for row, cell in enumerate(cells):
+        if is_null(cell):
+            raise DataError(
+                f"labels: row {row} has none, expected one for every row; leave such"
+                " rows out"
+            )
 
 
 # ---- labels beside columns

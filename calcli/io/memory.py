@@ -84,6 +84,12 @@ def plain_array(values: Any, what: str) -> AnyArray:
     Integer and bfloat16 scores become floats. Raises DataError for anything but
     numbers, and for boolean scores.
     """
+    for conversion in ("toarray", "collect"):  # a sparse matrix, a LazyFrame
+        if hasattr(values, conversion):
+            raise DataError(
+                f"{what}: are of type {type(values).__name__}, expected an array; pass"
+                f" {what}.{conversion}()"
+            )
     array = as_array(values, what)
     if array.dtype.name == "bfloat16":
         array = array.astype(np.float32)

@@ -630,6 +630,111 @@ def test_labels_that_are_the_numbers_of_class_names_are_looked_up(names):
     )
 
 
+@pytest.mark.parametrize(
+    ("names", "labels"), [([1, 2, 3], [1, 2]), ([2, 0, 1], [0, 1, 2])]
+)
+def test_labels_that_are_places_and_names_are_said(names, labels):
+    """They were read as places without a word."""
+    z, _ = truth(60, 3)
+    with pytest.warns(UserWarning, match="read as the places of the classes"):
+        calcli.evaluate(z, np.resize(labels, 60), class_names=names, metrics="ece")
+
+
+class Missing:
+    """The NA of pandas is an object of a class of this name."""
+
+
+Missing.__name__ = "NAType"
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), Missing()])
+@pytest.mark.parametrize("word", ["yes", True, 1])
+def test_a_missing_label_is_no_class(missing, word):
+    """None beside yes was class 0, as 'None' is the earlier in the alphabet."""
+    z, y = truth(60, 2)
+    y[0] = 1
+    labels = [word if one else missing for one in y]
+    for values in (labels, np.array(labels, dtype=object)):
+        with pytest.raises(DataError, match="labels: (is empty in )?row [0-9]"):
+            calcli.fit(z, values, "ts")
+
+
+def test_what_a_file_brings_is_not_taken_from_arguments(bundle):
+    """weights, class_names and kind were left aside without a word."""
+    path, z, y = bundle
+    for name, value in {"weights": np.ones(400), "class_names": "abcde"}.items():
+        with pytest.raises(DataError, match=f"brings its own {name}; leave {name} out"):
+            calcli.fit(path, method="ts", **{name: value})
+    with pytest.raises(DataError, match="row 0, class . is -"):
+        calcli.fit(path, method="ts", kind="probs")
+    with pytest.raises(DataError, match="holds logits, no confidences; leave kind out"):
+        calcli.evaluate(path, kind="confidence", metrics="ece")
+    fitted = calcli.fit(path, method="ts", kind="logits")
+    assert fitted.params == calcli.fit(z, y, method="ts").params
+    with pytest.raises(DataError, match="row 0, class . is -"):
+        fitted.predict_proba(path, kind="probs")
+
+
+def mistakes():
+    """Arguments with a mistake of every kind, and what is said of it."""
+    z, y = truth(60, 3)
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    gap = np.where(y == 0, -100, y)
+    words = np.array(["a b", "c d", "e f"])[y]
+    yield "nan", calcli.fit, (np.where(z > 1, np.nan, z), y), {}, "model's output$"
+    yield "marked", calcli.fit, (z, gap), {}, "^labels: .*leave such rows out$"
+    yield "half", calcli.fit, (z, y / 2), {}, "leave such rows out, as draws$"
+    yield "bool", calcli.fit, (z, y > 0), {}, "expected one of 3 classes$"
+    yield "words", calcli.fit, (z, words), {}, "class_names takes their names"
+    yield "several", calcli.fit, (z, np.sign(z) > 0), {}, "a single 1 per row$"
+    yield "percent", calcli.fit, (100 * p, y), {"kind": "probs"}, "them by 100$"
+    yield "sums", calcli.fit, (1.3 * p, y), {"kind": "probs"}, "divide by it$"
+    yield "kind", calcli.fit, (z, y), {"kind": "probs"}, "logits, pass kind='logits'$"
+    yield "empty", calcli.fit, (z[:0], y[:0]), {}, "expected one row or more$"
+    yield "device", calcli.fit, (z, y), {"device": "tpu"}, "^device is 'tpu'"
+    units = {"units": np.zeros(60)}
+    yield "units", calcli.fit, (z, y), units, "pass others, or none$"
+    positive = {"label": "positive"}
+    yield "label", calcli.evaluate, (z, y), positive, "^label='positive' is for two"
+    pooled = {"metrics": "ece", "label": "all", "scheme": "mass"}
+    yield "scheme", calcli.evaluate, (z, y), pooled, "not scheme='mass' or"
+    decision = {"style": "decision"}
+    yield "style", calcli.diagram, (z, y), decision, "^style='decision' is for two"
+    yield "folds", calcli.compare, (z[:4], y[:4]), {"folds": 9}, "^folds=9: "
+    yield "accuracy", calcli.threshold, (z, y), {"accuracy": 0.999}, "more samples"
+
+
+@pytest.mark.parametrize(
+    ("work", "rows", "settings", "said"),
+    [pytest.param(*values, id=name) for name, *values in mistakes()],
+)
+def test_errors_speak_of_arguments(work, rows, settings, said):
+    """They named options of the command line, and commands for a file called scores."""
+    with pytest.raises(CalcliError) as caught:
+        work(*rows, **settings)
+    message = str(caught.value)
+    assert re.search(said, message)
+    assert not re.search(r"--[a-z]|-o |calcli [a-z]+ ", message)
+
+
+def test_errors_about_files_keep_their_commands(tmp_path):
+    """What settles a file is a command."""
+    path = tmp_path / "scores.npz"
+    z, y = truth(60, 3)
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    np.savez(path, probs=100 * p, labels=y)
+    with pytest.raises(DataError, match="calcli extract .*scores.npz --percent"):
+        calcli.fit(path)
+
+
+def test_what_becomes_an_array_is_said():
+    """A sparse matrix and a LazyFrame were of "type object"."""
+    sparse = pytest.importorskip("scipy.sparse")
+    z, y = truth(60, 3)
+    with pytest.raises(DataError, match=r"csr_array, .*pass scores\.toarray\(\)"):
+        calcli.fit(sparse.csr_array(z), y)
+
+
 @pytest.mark.parametrize("name", ["units", "groups"])
 def test_names_of_rows_that_are_durations_or_none_at_all(name):
     """It ended in a TypeError of Python or HDF5."""

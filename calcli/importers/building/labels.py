@@ -1,6 +1,7 @@
 """Labels as class indices: of whole numbers, one-hot rows, signs, and ``word_labels``."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -161,7 +162,22 @@ def labels_in_memory(
     are_places = is_column and raw.dtype.kind in "iu" and raw.min(initial=0) >= 0
     if names is not None and are_places:
         are_places = raw.max(initial=0) < k
+    if are_places and _are_also_names(raw, names or ()):
+        remark(
+            "labels: were read as the places of the classes, counted from 0, though"
+            " they are among their names, too; pass names as words"
+        )
     if raw.ndim == 0 or not shape or are_places:
         return ClassLabels(raw, None)  # refused where all labels are checked
     word = positive if shape[1:] in ((), (1,)) else None
     return to_labels(raw, len(raw), k, names, "labels", word)
+
+
+def _are_also_names(places: AnyArray, names: Sequence[str]) -> bool:
+    """True for places all of which are the names of other classes, as 1 and 2 of 1, 2, 3."""
+    is_other = False
+    for place in np.unique(places).tolist():
+        if str(place) not in names:
+            return False
+        is_other = is_other or names[place] != str(place)
+    return is_other
