@@ -10,7 +10,7 @@ from pathlib import Path
 from struct import unpack
 from typing import IO, Any, TypeVar
 
-from calcli.errors import DataError, MissingFile, blaming, one_line
+from calcli.errors import DataError, MissingFile, SaysHow, blaming, one_line
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import reading
 from calcli.io.atomic import is_stream
@@ -59,9 +59,9 @@ class SourceFile:
         if not path.exists():
             raise MissingFile(f"{no_such_file(path)}{_group_hint(path)}")
         if is_stream(path):
-            raise DataError(
+            raise SaysHow(
                 f"{path}: is a pipe or a device, expected a file of scores; save it to"
-                " a file first"
+                " a file first, or pipe it into calcli with - as the name"
             )
         with blaming(f"{path}: cannot be read", OSError), path.open("rb") as file:
             self.head = file.read(HEAD_BYTES)

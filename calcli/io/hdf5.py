@@ -19,7 +19,14 @@ from weakref import WeakValueDictionary
 import h5py
 import numpy as np
 
-from calcli.errors import CalcliError, DataError, MissingFile, NoHDF5, one_line
+from calcli.errors import (
+    CalcliError,
+    DataError,
+    MissingFile,
+    NoHDF5,
+    SaysHow,
+    one_line,
+)
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import note, refuse_more
 from calcli.io.missing import no_such_file
@@ -233,9 +240,9 @@ def _check_file(path: Path) -> None:
     if not os.path.exists(path):
         raise MissingFile(no_such_file(path))
     if is_stream(path):
-        raise DataError(
-            f"{path}: is a pipe or a device, expected an HDF5 file; save it to a file"
-            " first"
+        raise SaysHow(
+            f"{path}: is a pipe or a device, expected a file; save it to a file first,"
+            " or pipe it into calcli with - as the name"
         )
     try:
         with path.open("rb") as file:

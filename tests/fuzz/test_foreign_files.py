@@ -274,3 +274,4 @@ def test_pipes_and_devices_are_not_waited_for(run, tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
     for source in ("pipe.csv", "/dev/zero"):
         assert "is a pipe or a device" in run("extract", source, "-o", "o.h5").line
+        assert run("evaluate", source).line.endswith("with - as the name")
