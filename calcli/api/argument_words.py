@@ -41,6 +41,10 @@ OF_ARRAYS = (
     (r"; calcli extract --drop-missing leaves blank rows out", ""),
     (r"pass --ignore-label (\S+) if it marks rows to leave out", "leave such rows out"),
     (r"; name the labels: --labels NAME", ""),
+    (
+        r"has no dataset '(.*)' with one value per row, which is needed here.*",
+        r"the calibrator is by '\1'; pass groups= with one value per row",
+    ),
     (r"; where several classes may hold at once --per-label reads each", ""),
     (r" Labels of which several may hold take --per-label; answers", " Answers"),
     (r"calcli extract --class-names takes (.*)", r"class_names takes \1"),

@@ -37,7 +37,12 @@ from calcli.io.artifact import Artifact
 from calcli.io.atomic import write_bytes
 from calcli.io.dataset import DataSet
 from calcli.io.memory import as_names
-from calcli.metrics.catalog import metric, report_metrics
+from calcli.metrics.catalog import (
+    metric,
+    metric_names,
+    report_metrics,
+    settings_of,
+)
 from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.settings import MetricSettings, norm_of
 from calcli.metrics.warnings import label_warnings
@@ -165,6 +170,7 @@ def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
     checked_settings = checked(MetricSettings, settings)
     norm = checked_settings.norm
     norm_of("max" if math.isinf(norm) else str(norm))  # refuses others
+    _refuse_unused(names, settings)
     program = checked_settings.compat
     if program is not None and program not in PROGRAMS:
         raise unknown_name("program", program, PROGRAMS)
@@ -174,6 +180,22 @@ def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
         report=names is None,
         about=settings.get("label"),
     )
+
+
+def _refuse_unused(names: Sequence[str] | None, settings: Mapping[str, Any]) -> None:
+    """Raise UsageError for a setting on which none of the metrics named depends.
+
+    label : also chooses what is compared by group.
+    """
+    if not names:
+        return
+    unused = settings_of(metric_names()) - settings_of(names) - {"label"}
+    for name in settings:
+        if name in unused:
+            raise UsageError(
+                f"{name} has no effect here: no metric that is asked for depends on it;"
+                f" see calcli metrics {names[0]}"
+            )
 
 
 @dataclass(frozen=True)

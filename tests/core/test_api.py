@@ -701,6 +701,11 @@ def mistakes():
     decision = {"style": "decision"}
     yield "style", calcli.diagram, (z, y), decision, "^style='decision' is for two"
     yield "folds", calcli.compare, (z[:4], y[:4]), {"folds": 9}, "^folds=9: "
+    unused = {"metrics": "net_benefit", "threshold": 0.3}  # it is net_benefit(0.3)
+    yield "unused", calcli.evaluate, (z, y), unused, "^threshold has no effect here"
+    pair = np.concatenate([z, 9 * z])
+    by_site = calcli.fit(pair, [*y, *y], "ts", groups=np.repeat(["a", "b"], 60))
+    yield "groups", calcli.evaluate, (z, y, by_site), {}, "by 'group'; pass groups="
     yield "accuracy", calcli.threshold, (z, y), {"accuracy": 0.999}, "more samples"
 
 
@@ -714,7 +719,7 @@ def test_errors_speak_of_arguments(work, rows, settings, said):
         work(*rows, **settings)
     message = str(caught.value)
     assert re.search(said, message)
-    assert not re.search(r"--[a-z]|-o |calcli [a-z]+ ", message)
+    assert not re.search(r"--[a-z]|-o |calcli (?!metrics)[a-z]+ ", message)
 
 
 def test_errors_about_files_keep_their_commands(tmp_path):
