@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from calcli.importers.advising.column_looks import UnclearSource
-from calcli.importers.evidence.label_evidence import ENOUGH_ROWS
 from calcli.importers.names.array_names import headers_path, parse_name
 from calcli.importers.names.roles import is_answer, is_bare_answer, is_prediction
 from calcli.importers.proposing.label_search import LabelSearch
@@ -68,10 +67,9 @@ def tell_labels_from_predictions(scores: Sequence[str], source: UnclearSource) -
         else:
             source.looks.take_for("labels", [path])
     for path in (*source.looks.of_look("labels"), *source.looks.of_look("classes")):
-        values = arrays.values(path)
-        if _is_named_label(path) or values is None or len(values) < ENOUGH_ROWS:
+        if _is_named_label(path):
             continue
-        if arrays.is_always_largest(scores[0], path):
+        if arrays.is_proven_prediction(scores[0], path):
             source.looks.take_for("predictions", [path])
 
 

@@ -73,13 +73,7 @@ def with_families(table: Table, request: ImportRequest) -> Table:
     if _counts_its_columns(columns) and not (request.scores or request.labels):
         matrix = matrix_of(table, columns, list(columns))
         return replace(table, columns={table.file.stem: matrix}, is_single=True)
-    families = []
-    for family in find_families(columns, request, is_ours):
-        largest = _column_of_largest(family, columns)
-        if largest is not None:
-            del columns[largest]
-            family = replace(family, columns=_without_name(family.columns, largest))
-        families.append(family)
+    families = _without_largest(find_families(columns, request, is_ours), columns)
     if not is_ours:
         families = [_in_order(family, table) for family in families]
     combined = _combined_columns(families) - {*request.scores, *request.pieces}
@@ -333,10 +327,24 @@ def _combined_columns(families: Sequence[Family]) -> set[str]:
     return combined
 
 
-def _column_of_largest(family: Family, columns: Columns) -> str | None:
-    """The column with the largest score of each row (``prob_max``), which leaves its
-    family and the table; None without one.
+def _without_largest(
+    families: Sequence[Family], columns: dict[str, Column]
+) -> list[Family]:
+    """The families without columns of the largest score of each row (``prob_max``),
+    which leave the table, too, in place.
     """
+    made = []
+    for family in families:
+        largest = _column_of_largest(family, columns)
+        if largest is not None:
+            del columns[largest]
+            family = replace(family, columns=_without_name(family.columns, largest))
+        made.append(family)
+    return made
+
+
+def _column_of_largest(family: Family, columns: Columns) -> str | None:
+    """The column of a named family with the largest score of each row; else None."""
     if family.origin != "named":
         return None
     names = family.columns

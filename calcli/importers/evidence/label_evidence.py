@@ -42,6 +42,11 @@ class Agreement(Sums):
     def share(self) -> float:
         return self.hits / self.n
 
+    @property
+    def is_of_predictions(self) -> bool:
+        """True for the largest score in each of enough rows, as no labels have."""
+        return self.share == 1 and self.n >= ENOUGH_ROWS
+
 
 def has_largest(scores: AnyArray, classes: IntArray) -> BoolArray:
     """Mask of the rows whose class has the largest score. Ties count.

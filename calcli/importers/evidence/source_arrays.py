@@ -233,6 +233,11 @@ class Arrays:
         matches_largest = self.agreement(scores, labels)
         return matches_largest is not None and matches_largest.share == 1
 
+    def is_proven_prediction(self, scores: str, labels: str) -> bool:
+        """True for classes that are the largest score in each of enough rows."""
+        matches_largest = self.agreement(scores, labels)
+        return matches_largest is not None and matches_largest.is_of_predictions
+
     def is_proven_label(self, scores: str, labels: str) -> bool:
         """True for classes that follow the scores as only labels do."""
         follows = self.label_evidence(scores, labels)

@@ -75,13 +75,12 @@ class LabelSearch:
         """
         labels = of_role(self.arrays.names, "labels")
         here = list(filter(self.is_beside, labels))
-        scores = self.arrays.load(self.score.path)
-        if len(here) < 2 or scores is None or len(scores) < ENOUGH_ROWS:
+        if len(here) < 2:
             return labels
         predicted = []
         others = []
         for name in here:
-            if self.arrays.is_always_largest(self.score.path, name.path):
+            if self.arrays.is_proven_prediction(self.score.path, name.path):
                 predicted.append(name)
             else:
                 others.append(self.arrays.is_proven_label(self.score.path, name.path))
