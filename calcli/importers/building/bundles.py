@@ -258,13 +258,7 @@ def _build_rows(
     n = imported.n
     k = imported.k
     if not request.scores:
-        refuse_ranks(
-            scores,
-            where,
-            list(reading.score_column.parts),
-            list(reading.columns),
-            reading.labels or "TRUTH",
-        )
+        refuse_ranks(scores, reading)
     classes = class_names_of(reading, k, imported.is_one_column, request)
     labels = None
     names = classes.names
@@ -275,7 +269,7 @@ def _build_rows(
         if not (request.scores and request.labels):
             contradictions.refuse_confidences(scores, labels, kind, where)
     if not request.scores:
-        check_logs(scores, reading.scores, labels, names, reading.columns)
+        check_logs(scores, reading, labels, names)
     kept = {**kept_columns(reading, n), **_assigned(reading, n, k, names)}
     n_options = None
     if reading.score_column.attributes.get(OPTIONS):

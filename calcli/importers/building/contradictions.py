@@ -20,7 +20,7 @@ from calcli.importers.evidence.signs import ranks_reversed
 from calcli.importers.names.array_names import parse_name
 from calcli.importers.names.opposites import OPPOSITES, opposite_words
 from calcli.importers.names.roles import is_prediction
-from calcli.importers.table import Columns
+from calcli.importers.reading import Reading
 from calcli.numerics import AnyArray, IntArray
 from calcli.rows import ScoreKind
 
@@ -131,26 +131,25 @@ def refuse_reversed_alphabet(
     )
 
 
-def refuse_top_confidence(
-    raw: AnyArray, columns: Columns, score: str, label: str, where: str
-) -> None:
+def refuse_top_confidence(raw: AnyArray, reading: Reading, where: str) -> None:
     """Raise DataError for one score a row beside three or more words and a prediction:
     it is the confidence of that prediction.
 
-    score, label : paths of the columns.
+    raw, where : of the labels.
     """
     words = _distinct_words(raw)
     if len(words) < 3:
         return
-    for path, column in columns.items():
-        is_other = path not in (score, label)
+    for path, column in reading.columns.items():
+        is_other = path not in (reading.scores, reading.labels)
         if not is_other or not is_prediction(parse_name(path).core):
             continue
         predicted: set[str] = set()
         with suppress(DataError):  # it is not used
             predicted = _distinct_words(column.values())
         if words & predicted:
-            options = ["--confidence", score, "--correct", f"{path}={label}"]
+            outcome = f"{path}={reading.labels}"
+            options = ["--confidence", reading.scores, "--correct", outcome]
             raise DataError(
                 f"{where}: one score a row, and labels of {len(words)} words: is it the"
                 f" confidence of {path!r}? {shlex.join(options)}",

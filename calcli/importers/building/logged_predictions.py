@@ -11,8 +11,9 @@ from calcli.errors import DataError
 from calcli.importers.evidence.blocks import blocks
 from calcli.importers.evidence.classes import class_of_each_row, counts_from_1
 from calcli.importers.evidence.label_evidence import has_largest
-from calcli.importers.names.array_names import parse_name
+from calcli.importers.names.array_names import parse_name, parse_names
 from calcli.importers.names.roles import is_prediction, says_correct
+from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns
 from calcli.numerics import AnyArray, IntArray
@@ -24,73 +25,77 @@ ORDER_HINT = (
 
 def check_logs(
     scores: Any,
-    path: str,
+    reading: Reading,
     labels: IntArray | None,
     names: Sequence[str] | None,
-    columns: Columns,
 ) -> None:
     """Hold scores against logged predictions and outcomes.
 
     Raises DataError at the first row that contradicts them; remarks on those that
     agree. scores : (n, k), or (n,) for two classes. Ties count as agreement. For two
-    classes any threshold is accepted, but not a reversed order.
+    classes any threshold is accepted, but not a reversed order. names : of the classes.
     """
+    path = reading.scores
     place = parse_name(path).place
-    n = scores.shape[0]
-    k = max(scores.shape[1] if len(scores.shape) == 2 else 1, 2)
-    is_binary = k == 2
-    # a calibrated file may keep another prediction
-    is_calibrated = any(
-        parse_name(other).core.lower() == "confidence" for other in columns
-    )
-    from_1 = names is None and columns[path].counts_from_1
-    as_they_are = ("--scores", ",".join(columns[path].parts) or path)
     agreeing = []
-    for other, column in columns.items():
-        name = parse_name(other)
+    for name in parse_names(reading.columns):
         if name.place != place:
             continue
         logged: _Logged | None = None
         if says_correct(name.core):
-            logged = None if labels is None else _outcomes(column, labels, is_binary)
-        elif is_prediction(name.core) and not is_calibrated:
-            logged = _predictions(column, n, k, names, from_1=from_1)
+            logged = _outcomes(reading.columns[name.path], scores, labels)
+        elif is_prediction(name.core) and not _has_calibrated(reading.columns):
+            logged = _predictions(reading.columns[name.path], scores, reading, names)
         if logged is None:
             continue
-        if is_binary:
-            contradiction = logged.without_threshold(scores, path)
-        else:
-            contradiction = logged.contradicted(scores, path)
+        contradiction = logged.contradicts(scores, path)
         if contradiction is not None:
+            parts = reading.score_column.parts
+            as_they_are = ("--scores", ",".join(parts) or path)
             raise DataError(
-                f"{column.where}: {contradiction}{ORDER_HINT}"
+                f"{reading.columns[name.path].where}: {contradiction}{ORDER_HINT}"
                 f" {shlex.join(as_they_are)} takes them as they are",
                 option=as_they_are,
             )
         agreeing.append(f"{name.core!r} agrees in every row")
     if agreeing:
-        remark(f"{columns[path].where}: {', '.join(agreeing)}")
+        remark(f"{reading.where}: {', '.join(agreeing)}")
 
 
-def _outcomes(column: Column, labels: IntArray, is_binary: bool) -> "_Logged | None":
-    """Logged correctness, from bool or 0/1; None for other arrays."""
+def _has_calibrated(columns: Columns) -> bool:
+    """True for a calibrated file, which may keep another prediction."""
+    return any(name.core.lower() == "confidence" for name in parse_names(columns))
+
+
+def _n_classes(scores: Any) -> int:
+    """Classes of scores (n, k), or two of (n,) and (n, 1)."""
+    return max((*scores.shape, 1)[1], 2)
+
+
+def _outcomes(column: Column, scores: Any, labels: IntArray | None) -> "_Logged | None":
+    """Logged correctness, from bool or 0/1; None for other arrays, or without labels."""
+    if labels is None:
+        return None
     values = _values(column, len(labels))
     if values is None or values.dtype.kind not in "biuf":
         return None
     if not np.isin(values, (0, 1)).all():
         return None
-    if_wrong = 1 - labels if is_binary else np.full(len(labels), -1)
+    if_wrong = np.full(len(labels), -1)
+    if _n_classes(scores) == 2:
+        if_wrong = 1 - labels
     return _Logged(np.where(values == 1, labels, if_wrong), labels)
 
 
 def _predictions(
-    column: Column, n: int, k: int, names: Sequence[str] | None, *, from_1: bool
+    column: Column, scores: Any, reading: Reading, names: Sequence[str] | None
 ) -> "_Logged | None":
-    """Logged classes; None for other arrays. from_1 : as their columns may count."""
-    predictions = logged_predictions(column, n, names)
+    """Logged classes, which may count as their columns do; None for other arrays."""
+    predictions = logged_predictions(column, scores.shape[0], names)
     if predictions is None:
         return None
-    if from_1 and counts_from_1(predictions, k):
+    may_count_from_1 = names is None and reading.score_column.counts_from_1
+    if may_count_from_1 and counts_from_1(predictions, _n_classes(scores)):
         predictions = predictions - 1
     return _Logged(predictions)
 
@@ -143,7 +148,13 @@ class _Logged:
     classes: IntArray
     labels: IntArray | None = None
 
-    def without_threshold(self, scores: Any, path: str) -> str | None:
+    def contradicts(self, scores: Any, path: str) -> str | None:
+        """What contradicts the scores; None where all rows agree with them."""
+        if _n_classes(scores) == 2:
+            return self._without_threshold(scores, path)
+        return self._contradicted(scores, path)
+
+    def _without_threshold(self, scores: Any, path: str) -> str | None:
         """What is wrong if a row called 1 has a lower score than one called 0."""
         margins = np.concatenate(list(map(_margins, blocks(scores))))
         lowest_called_1 = margins[self.classes == 1].min(initial=np.inf)
@@ -155,7 +166,7 @@ class _Logged:
             " score than another that is called class 0"
         )
 
-    def contradicted(self, scores: Any, path: str) -> str | None:
+    def _contradicted(self, scores: Any, path: str) -> str | None:
         """What the first row says that contradicts its scores."""
         start = 0
         for block in blocks(scores):

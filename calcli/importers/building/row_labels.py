@@ -82,9 +82,7 @@ def labels_of_rows(
     if is_binary and not ignore:
         word = None if request.scores else classes.positive
         contradictions.refuse_other_column(raw, n, word, where, column.where)
-        contradictions.refuse_top_confidence(
-            raw, reading.columns, reading.scores, reading.labels or "", column.where
-        )
+        contradictions.refuse_top_confidence(raw, reading, column.where)
     are_headers = reading.extras.get("class_names") == headers_path(reading.scores)
     if classes.names and are_headers and not (request.scores or request.class_names):
         contradictions.refuse_other_order(
