@@ -524,3 +524,18 @@ def test_the_first_row_of_a_table_without_a_header_is_no_header(
     asked = {"scores": ("1:3",), "labels": ("4",), "kind": "probs"}
     _, labels, *_ = table(tmp_path, rows, **asked)[""]
     assert labels == [0, 2, 2]
+
+
+def test_typed_columns_that_count_are_an_array_named_after_the_file(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    z = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, -1.0], [2.0, 0.0, 1.0]])
+    columns = {str(k): z[:, k] for k in range(3)}
+    parquet.write_table(pa.table(columns), tmp_path / "logits.parquet")
+    np.save(tmp_path / "labels.npy", np.array([0, 1, 2]))
+    sources = [tmp_path / "logits.parquet", tmp_path / "labels.npy"]
+    report = import_scores(sources, tmp_path / "out.h5")
+    assert "('logits', 'labels')" in report.lines[0]
+    with open_bundle(str(tmp_path / "out.h5")) as rows:
+        assert rows.kind == "logits"
+        np.testing.assert_array_equal(rows.array(), z)

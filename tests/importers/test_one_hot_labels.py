@@ -158,6 +158,15 @@ def test_dummies_of_a_feature_with_the_same_classes(run):
     assert_read(run, table("scores.csv", columns), p, y)
 
 
+def test_dummies_that_follow_the_scores_beside_the_classes_in_words(run):
+    """Another reader's opinion, right on four in five rows, is no label."""
+    p, y = drawn(3)
+    other = np.where(np.random.default_rng(1).random(N) < 0.8, y, np.roll(y, 1))
+    columns = scores(p) | one_hot(other, "second_{}")
+    columns |= {"species": [NAMES[k] for k in y]}
+    assert_read(run, table("scores.csv", columns), p, y)
+
+
 def test_two_that_follow_the_scores_are_asked_about(run):
     p, y = drawn(3)
     columns = scores(p) | one_hot(y, "first_{}") | one_hot(y[::-1], "second_{}")
