@@ -16,7 +16,8 @@ from dataclasses import replace
 from itertools import chain
 
 from calcli.importers.arranging.choices import by_number_of_choices
-from calcli.importers.arranging.families import with_families, with_words_of_classes
+from calcli.importers.arranging.class_words import with_words_of_classes
+from calcli.importers.arranging.families import with_families
 from calcli.importers.arranging.headerless import headerless
 from calcli.importers.arranging.long_tables import with_a_row_per_sample
 from calcli.importers.arranging.one_hot import with_labels_of_one_hot

@@ -9,12 +9,10 @@
 - ``--scores A,B,C`` and ``A:C`` an array of these columns.
 """
 
-import re
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
@@ -24,29 +22,27 @@ from calcli.importers.arranging.class_headers import (
     read_names,
     sorted_by_number,
 )
+from calcli.importers.arranging.class_words import with_words_of_classes
 from calcli.importers.arranging.family import Family, matrix_of, stacked
-from calcli.importers.arranging.find_families import (
-    CODE,
+from calcli.importers.arranging.find_families import find_families
+from calcli.importers.arranging.label_families import (
     distinct_words,
-    find_families,
-    words_of_label,
 )
 from calcli.importers.arranging.odd_columns import are_numbered_from_1, refuse_strange
+from calcli.importers.arranging.plain_columns import (
+    labels_as_words,
+    plain_columns,
+    take_out_index,
+)
 from calcli.importers.arranging.predicted_names import names_by_place
 from calcli.importers.arranging.ranks import take_ranks
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names.column_options import option_for, some_of
-from calcli.importers.names.roles import are_ours, is_index, is_largest, role_of
-from calcli.importers.names.spellings import class_of_each_word
+from calcli.importers.names.roles import are_ours, is_largest, role_of
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, FamilyFacts, Table
-from calcli.importers.text_cells import with_blank_words, without_percent_signs, words
-from calcli.io.cells import is_blank, is_null
 from calcli.items import counts_up, picked, without
 from calcli.numerics import AnyArray
-
-PANDAS_LEVELS = re.compile(r"\('(\w+)', '([^']+)'\)")
-"""A column name of two levels, as pandas writes it to Parquet."""
 
 ENOUGH_ROWS = 10
 """Rows for a class from which a column of words that agree is that of predictions."""
@@ -63,10 +59,10 @@ def with_families(table: Table, request: ImportRequest) -> Table:
             " least one"
         )
     is_ours = table.is_ours or are_ours(table.columns)
-    columns = _plain_columns(table, request)
-    _take_out_index(columns, table)
+    columns = plain_columns(table, request)
+    take_out_index(columns, table)
     if is_ours:
-        _labels_as_words(columns)
+        labels_as_words(columns)
     ranks: dict[str, Column] = {}
     if request.classes is not None:
         ranks = take_ranks(table, columns, request)
@@ -99,42 +95,6 @@ def _has_other_scores(family: Family, families: Sequence[Family]) -> bool:
     """True for scores by name, by the words of a label, or by their sum, elsewhere."""
     origins = {other.origin for other in families if other is not family}
     return not origins.isdisjoint(("named", "classes", "summing"))
-
-
-def with_words_of_classes(
-    columns: Columns, classes: Sequence[str], named_by: str = "a column of scores"
-) -> dict[str, Column]:
-    """The columns of classes of which a cell reads as something else: NA, or 007.
-
-    named_by : what names the classes, for a remark.
-    """
-    changed: dict[str, Column] = {}
-    blank_words = frozenset(filter(is_blank, classes))
-    has_codes = any(map(CODE.match, classes))
-    if not (blank_words or has_codes):
-        return changed
-    for name, column in columns.items():
-        words = words_of_label(column, has_codes)
-        if not words or (class_of_each_word(words, classes) < 0).any():
-            continue
-        if column.cells == "number":
-            changed[name] = _as_words(column)
-        elif blank_words:
-            changed[name] = with_blank_words(column, blank_words)
-    _remark_blank_words(blank_words, [columns[name] for name in changed], named_by)
-    return changed
-
-
-def _remark_blank_words(
-    blank_words: Set[str], columns: Sequence[Column], named_by: str
-) -> None:
-    with_blanks = [column for column in columns if column.empty_row is not None]
-    if with_blanks:
-        names = ", ".join(column.name for column in with_blanks)
-        remark(
-            f"{with_blanks[0].file.name}: {', '.join(sorted(blank_words))} in {names}"
-            f" is a class, as {named_by} is named so, and no missing value"
-        )
 
 
 def _in_order(family: Family, table: Table) -> Family:
@@ -183,69 +143,6 @@ def _names_by_predictions(
 
 def _are_numbers(columns: Columns, names: Sequence[str]) -> bool:
     return all(columns[name].cells == "number" for name in names)
-
-
-def _plain_columns(table: Table, request: ImportRequest) -> dict[str, Column]:
-    """The columns, percentages as numbers; cells may be empty if asked."""
-    columns = {}
-    for name, column in table.columns.items():
-        if request.drop_missing:
-            column = replace(column, empty_row=None)
-        plain = without_percent_signs(column, as_fractions=not request.percent)
-        plain_name = PANDAS_LEVELS.sub(r"\1_\2", name)
-        columns[plain_name] = replace(plain, name=plain_name)
-    return columns
-
-
-def _take_out_index(columns: dict[str, Column], table: Table) -> None:
-    """Remove the row index of pandas; one that is not 0, 1, … becomes the ids."""
-    for name in list(filter(is_index, columns)):
-        index = columns.pop(name)
-        what = f"the column {name!r}" if name else "the first column, without a name,"
-        reading = "looks like an index and was left out"
-        names = _names_of_index(index)
-        if names == list(range(table.n_rows or 0)):
-            reading = "counts the rows and was left out"
-        elif names is not None and _are_new_ids(names, columns):
-            columns["ids"] = replace(index, name="ids")
-            reading = "was read as the ids of the rows"
-        remark(f"{table.file.name}: {what} {reading}")
-
-
-def _names_of_index(index: Column) -> list[Any] | None:
-    """Names of the rows; None for lists and other cells that are none."""
-    if index.cells not in ("number", "text"):
-        return None
-    with suppress(DataError):
-        return index.names("ids").tolist()
-    return None
-
-
-def _are_new_ids(names: list[Any], columns: Columns) -> bool:
-    """True for distinct names in a table without ids."""
-    if any(role_of(name) == "ids" for name in columns):
-        return False
-    return len(set(names)) == len(names)
-
-
-def _labels_as_words(columns: dict[str, Column]) -> None:
-    """Read labels that ``apply`` wrote as words, even if they look like numbers."""
-    for name, column in columns.items():
-        if role_of(name) == "labels":
-            columns[name] = _as_words(column)
-
-
-def _as_words(column: Column) -> Column:
-    def get() -> AnyArray:
-        texts = []
-        for cell in column.written_cells():
-            texts.append("" if is_null(cell) else str(cell))
-        return words(texts)
-
-    def get_rows(rows: slice) -> AnyArray:
-        return get()[rows]
-
-    return replace(column, get=get, get_rows=get_rows, cells="text")
 
 
 def _counts_its_columns(columns: Columns) -> bool:

@@ -1,9 +1,6 @@
 """Which columns of a table belong together, by their names."""
 
-import re
-from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -11,8 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.arranging.column_values import numbers_in
 from calcli.importers.arranging.family import Family
+from calcli.importers.arranging.label_families import (
+    WHOLE,
+    families_of_classes,
+    families_of_numbers,
+    has_other_meaning,
+)
 from calcli.importers.arranging.summing_columns import summing_columns
 from calcli.importers.evidence.kinds import kind_of_scores
 from calcli.importers.import_request import ImportRequest
@@ -20,41 +22,22 @@ from calcli.importers.names.array_names import (
     BY_CALIBRATOR,
     BY_SUM,
     LEFT_OVER,
-    OF_LABEL,
     outcomes_by_score,
     parse_name,
 )
 from calcli.importers.names.column_options import (
     by_stem,
-    differing_numbers,
     listed_columns,
     option_for,
 )
-from calcli.importers.names.common_text import texts_around
 from calcli.importers.names.roles import (
-    COLUMNS,
     PER_ROW,
     SCORE_PREFIX,
-    is_certainty,
-    is_counter,
-    is_prediction_word,
-    is_unit,
     role_of,
-    says_correct,
 )
-from calcli.importers.names.spellings import RESPELLINGS, Respell
 from calcli.importers.table import Column, Columns
-from calcli.importers.text_cells import LONGEST_WORD, not_a_number
+from calcli.importers.text_cells import not_a_number
 from calcli.items import counts_up
-
-WHOLE = re.compile(r"-?[0-9]{1,18}")
-
-CODE = re.compile(r"(?<![0-9])0[0-9]")
-"""A number that begins with 0, as codes do."""
-
-ROWS_SEEN = 10_000
-MOST_CLASSES_SEEN = 1000
-"""Rows of a label whose words are looked up in the names of columns; most words."""
 
 
 def find_families(
@@ -78,7 +61,7 @@ def find_families(
     taken_by_name = _columns_of(named)
     rest = []
     for name in free:
-        if name not in taken_by_name and not _has_other_meaning(name):
+        if name not in taken_by_name and not has_other_meaning(name):
             rest.append(name)
     families = [*named, *_numbered_families(names, free, rest)]
     left_over = Family(LEFT_OVER, rest, "left over")
@@ -114,11 +97,11 @@ def _with_families_of_labels(
     if it has several columns. free : all that may be scores.
     """
     rest = left_over.columns
-    of_words = _families_of_classes(columns, rest)
-    of_numbers = _families_of_numbers(columns, free, families)
+    of_words = families_of_classes(columns, rest)
+    of_numbers = families_of_numbers(columns, free, families)
     with_names = [*of_words, *of_numbers]
     if not is_ours:
-        with_names += _families_of_classes(columns, free)
+        with_names += families_of_classes(columns, free)
     named = [_with_names_of_classes(family, with_names) for family in families]
     named = _without_parts_of(with_names, named)
     for family in of_words:
@@ -161,7 +144,7 @@ def _proven_families(columns: Columns, reserved: set[str]) -> list[Family]:
         if column.cells == "number" and name not in reserved:
             numeric.append(name)
     proven = []
-    for family in _families_of_classes(columns, numeric):
+    for family in families_of_classes(columns, numeric):
         words_for_scores = set(map(_word_for_scores, family.columns))
         is_named = len(words_for_scores) == 1 and None not in words_for_scores
         if is_named or not any(map(_means_no_class, family.columns)):
@@ -178,7 +161,7 @@ def _columns_of(families: Sequence[Family]) -> set[str]:
 
 def _means_no_class(name: str) -> bool:
     """True for a name with a meaning of its own."""
-    return bool(parse_name(name).role) or _has_other_meaning(name)
+    return bool(parse_name(name).role) or has_other_meaning(name)
 
 
 def _are_distributions(columns: Columns, names: Sequence[str]) -> bool:
@@ -211,13 +194,6 @@ def _listed_families(columns: Columns, request: ImportRequest) -> list[Family]:
         if members:
             families.append(Family(option, members, "listed"))
     return families
-
-
-def _has_other_meaning(name: str) -> bool:
-    """True for a confidence, a prediction, correctness, or a counter of rows."""
-    if is_certainty(name) or is_prediction_word(name):
-        return True
-    return says_correct(name) or is_counter(name)
 
 
 def _may_be_score(name: str, column: Column, reserved: set[str]) -> bool:
@@ -272,72 +248,6 @@ def _prefix(stem: str, columns: Sequence[str]) -> str:
     return stem if columns[0].startswith(stem) else ""
 
 
-def _families_of_classes(columns: Columns, numeric: list[str]) -> list[Family]:
-    """Columns whose names hold the words of a label: ``P (class=cat), …``."""
-    families: list[Family] = []
-    has_codes = any(map(CODE.search, numeric))
-    for label, column in columns.items():
-        words = words_of_label(column, has_codes)
-        for family in _families_around(label, words, numeric):
-            families = _with_larger(families, family)
-    return _with_own_names(families, list(columns))
-
-
-def _with_larger(families: Sequence[Family], family: Family) -> list[Family]:
-    """Families and one more: of two, where one has all columns of the other, the larger."""
-    kept = []
-    for other in families:
-        if family.members < other.members:
-            return list(families)
-        if not family.members >= other.members:
-            kept.append(other)
-    return [*kept, family]
-
-
-def _families_of_numbers(
-    columns: Columns, numeric: list[str], families: Sequence[Family]
-) -> list[Family]:
-    """Columns whose names differ in the numbers of a label: ``P (class=10), …``.
-
-    Every number is in a name, and every such name in the label: these are names of
-    classes, no places. Columns numbered from 0 or 1 stay numbered.
-    """
-    known = {family.members for family in families if _counts_up(family)}
-    made: list[Family] = []
-    for label, column in columns.items():
-        if _has_other_meaning(label) or is_unit(label) or role_of(label) in COLUMNS:
-            continue
-        words = _whole_numbers(column)
-        for text in texts_around(words[0], numeric) if words else ():
-            members = [text.around(word) for word in words]
-            inside = map(text.inside, filter(text.is_around, numeric))
-            if set(words) != set(filter(WHOLE.fullmatch, inside)):
-                continue
-            name = f"{OF_LABEL}{label}"
-            family = Family(name, members, "classes", text.before, words, label)
-            if family.members not in known:
-                known.add(family.members)
-                made.append(family)
-    return _with_own_names(made, list(columns))
-
-
-def _counts_up(family: Family) -> bool:
-    """True for columns that end in 0, 1, … or 1, 2, …, in any order."""
-    numbers = sorted(differing_numbers(family.columns))
-    if not numbers or numbers[0] > 1:
-        return False
-    return numbers == list(range(numbers[0], numbers[-1] + 1))
-
-
-def _whole_numbers(column: Column) -> list[str]:
-    """Distinct whole numbers of a column in their order; none if it has others."""
-    values = numbers_in(column, "iu", first=ROWS_SEEN)
-    if values is None:
-        return []
-    numbers = np.unique(values).tolist()
-    return list(map(str, numbers)) if 1 < len(numbers) <= MOST_CLASSES_SEEN else []
-
-
 def _with_names_of_classes(family: Family, named: Sequence[Family]) -> Family:
     """A family with the names of its classes, where a label tells them."""
     for other in named:
@@ -366,91 +276,3 @@ def _without_columns_of(
     """Families of other columns than those of others."""
     known = {other.members for other in others}
     return [family for family in families if family.members not in known]
-
-
-def _with_own_names(families: Sequence[Family], columns: list[str]) -> list[Family]:
-    """Families around the words of one label (of a model each) by their columns."""
-    n_of_name = Counter(family.name for family in families)
-    named = []
-    for family in families:
-        if n_of_name[family.name] > 1:
-            family = replace(family, name=option_for(columns, family.columns))
-        named.append(family)
-    return named
-
-
-def words_of_label(column: Column, has_codes: bool) -> list[str]:
-    """The words of a column that may be a label; none of numbers.
-
-    has_codes : whole numbers that begin with 0 are words, too.
-    """
-    if column.cells == "text":
-        return distinct_words(column)
-    words: list[str] = []
-    if column.cells == "number":
-        with suppress(DataError):
-            values = column.rows(slice(ROWS_SEEN))
-            if values.dtype.kind == "U":
-                words = distinct_words(column)
-            elif has_codes and values.dtype.kind in "iu" and column.written is not None:
-                texts = set(map(str, column.written_cells()))
-                if any(map(CODE.match, texts)) and len(texts) <= MOST_CLASSES_SEEN:
-                    words = sorted(texts)
-    return words
-
-
-def distinct_words(column: Column) -> list[str]:
-    """The words of a label without the empty one; none if they are too many."""
-    words: set[str] = set()
-    with suppress(DataError):
-        for value in column.rows(slice(ROWS_SEEN)).tolist():
-            word = str(value)
-            if len(word) > LONGEST_WORD or len(words) > MOST_CLASSES_SEEN:
-                return []
-            if word.strip():
-                words.add(word)
-    return sorted(words)
-
-
-def _families_around(
-    label: str, words: Sequence[str], numeric: Sequence[str]
-) -> list[Family]:
-    """Columns whose names are the words within the same text, for each such text.
-
-    As they are, or else in the spelling of another program.
-    """
-    if len(words) < 2:
-        return []
-    families = _families_spelled(label, words, numeric, str)
-    for respell in RESPELLINGS:
-        if not families:
-            families = _families_spelled(label, words, numeric, respell)
-    return families
-
-
-def _families_spelled(
-    label: str, words: Sequence[str], numeric: Sequence[str], respell: Respell
-) -> list[Family]:
-    """The same for words and names in one spelling, in which all of them differ."""
-    columns = {respell(name): name for name in numeric}
-    spelled = [respell(word.strip()) for word in words]
-    if respell is str:
-        spelled = list(words)
-    if len(columns) < len(numeric) or len(set(spelled)) < len(words):
-        return []
-    families = []
-    for text in texts_around(spelled[0], columns):
-        if not columns.keys() >= set(map(text.around, spelled)):
-            continue
-        if text.before or text.after:
-            members = list(filter(text.is_around, columns))
-        else:
-            members = [name for name in columns if name in spelled]
-        names = [columns[name] for name in members]
-        classes = []
-        for name in names:
-            classes.append(name[len(text.before) : len(name) - len(text.after)])
-        prefix = names[0][: len(text.before)]
-        array = f"{OF_LABEL}{label}"
-        families.append(Family(array, names, "classes", prefix, classes, label))
-    return families

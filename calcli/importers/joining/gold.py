@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.arranging.families import with_words_of_classes
+from calcli.importers.arranging.class_words import with_words_of_classes
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names.array_names import parse_name
 from calcli.importers.names.roles import is_answer
