@@ -172,8 +172,7 @@ def check(request_of: type[Figure], name: str, *, bundles: int, by: str | None) 
     """
     if by is not None and not request_of.by_part:
         raise UsageError(
-            f"--style {name} has no panels per class or group; leave --per-class and"
-            " --per-group out"
+            f"--style {name} has no panels per class or group; leave {by} out"
         )
     if bundles > 1 and (not request_of.many or by is not None):
         raise UsageError(

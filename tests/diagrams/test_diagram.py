@@ -26,6 +26,7 @@ from metric_cases import draw_labels, softmax
 from run_calcli import process
 from synthetic import truth
 
+import calcli
 from calcli.binning import BinStats, width_edges
 from calcli.calibrator import Context
 from calcli.diagrams.caption_text import fall_words, round_ticks, short, squeeze
@@ -796,3 +797,30 @@ def test_a_decision_curve_of_one_class_alone_is_drawn(
         assert run("diagram", "a.npz", "--style", "decision", "-o", name).code == 0
     (curve,) = json.loads(Path("a.json").read_text("utf-8"))["curves"]
     assert curve["frequency"] == frequency
+
+
+@pytest.mark.parametrize("style", ["risk", "decision"])
+def test_a_style_without_panels_reads_the_groups_of_a_calibrator(run, style):
+    """--group-by was refused there, and without it the calibrator found no group.
+
+    The curves are those of the same rows, given to Python with their groups.
+    """
+    z, y = truth(600, 2, temperature=2.0)
+    z[::2] *= 3.0
+    sites = np.resize(["Oslo", "Porto"], 600)
+    gaps = z[:, 1] - z[:, 0]
+    rows = zip(gaps.tolist(), y, sites, strict=True)
+    lines = [f"{gap},{label},{site}" for gap, label, site in rows]
+    Path("a.csv").write_text("\n".join(["logit,label,site", *lines]), encoding="utf-8")
+    fit = ("--kind", "logits", "--by", "site", "-m", "ts", "-o", "c.json")
+    assert run("fit", "a.csv", *fit).code == 0
+    named = ("a.csv", "--kind", "logits", "--group-by", "site", "--style", style)
+    drawn = run("diagram", *named, "-c", "c.json", "--json", "-q")
+    assert drawn.code == 0, drawn.err
+    fitted = calcli.load("c.json")
+    picture = calcli.diagram(gaps, y, fitted, style=style, groups=sites)
+    assert json.loads(drawn.out)["curves"] == picture.to_dict()["curves"]
+    assert run("diagram", *named).line.endswith("leave --group-by out")
+    run("fit", "a.csv", "--kind", "logits", "-m", "ts", "-o", "ts.json")
+    refused = run("diagram", *named, "-c", "ts.json")
+    assert refused.code == 2 and "--group-by has no effect here" in refused.line

@@ -200,15 +200,24 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     force: o.Force = False
 
     def __post_init__(self) -> None:
-        if self.names_groups:
+        option = None if self.by is None else f"--per-{self.by}"
+        if self.names_groups and not self.names_groups_of_calibrator:
             object.__setattr__(self, "per_group", True)
+            option = option or "--group-by"
         if self.ordered and self.per_group and self.style == type(self).style:
             object.__setattr__(self, "style", "gaps")
-        option = None if self.by is None else f"--per-{self.by}"
         check(style(self.style), self.style, bundles=len(self.sets), by=option)
         if self.output is not None:
             format_of(self.output)
             check_output(self.output, force=self.force)
+
+    @property
+    def names_groups_of_calibrator(self) -> bool:
+        """True if the style has no panels, and a calibrator may be one by group."""
+        has_panels = style(self.style).by_part
+        asks_for_panels = self.per_group or self.ordered
+        may_need_groups = bool(self.calibrator) and not has_panels
+        return self.names_groups and may_need_groups and not asks_for_panels
 
     @property
     def by(self) -> Literal["class", "group"] | None:
@@ -278,6 +287,8 @@ def run(args: DiagramArgs) -> int:
     )
     first = args.expanded[0]
     artifacts = [(path, load_for(path, first)) for path in args.calibrator or []]
+    if args.names_groups_of_calibrator:
+        _check_by_group(artifacts, args.style)
     gather = _sweep if style(args.style).needs_scores else _tables
     with command:
         figure = gather(command, request, artifacts)
@@ -292,6 +303,16 @@ def run(args: DiagramArgs) -> int:
         columns = min(shutil.get_terminal_size((80, 24)).columns, 200)
         print_made(f"{draw(figure, columns, _look(args))}\n")
     return 0
+
+
+def _check_by_group(artifacts: Artifacts, style_name: str) -> None:
+    """Raise UsageError where groups are named and no calibrator is by group."""
+    if any(artifact.calibrator.required_columns for _, artifact in artifacts):
+        return
+    raise UsageError(
+        f"--group-by has no effect here: --style {style_name} has no panels per group,"
+        " and no calibrator is by group; leave it out"
+    )
 
 
 def _look(args: DiagramArgs) -> Look:
