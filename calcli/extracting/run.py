@@ -24,8 +24,8 @@ from calcli.errors import (
 from calcli.extracting.model import Model, load_model
 from calcli.extracting.model_inputs import IMAGE_SUFFIXES, Inputs, ModelJob, open_inputs
 from calcli.extracting.transforms import Transform, choose, parse
-from calcli.importers.building.bundles import Imported, Slab
 from calcli.importers.building.dealing import Dealt, Splitting
+from calcli.importers.building.imported import Imported, Slab
 from calcli.importers.building.writing import ImportReport, write_groups
 from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark, remarks

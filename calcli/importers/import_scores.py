@@ -20,7 +20,7 @@ from calcli.importers.advising.advised_commands import (
     with_reason,
     without_commands,
 )
-from calcli.importers.building.bundles import Imported, attributes_of, build
+from calcli.importers.building.bundles import attributes_of, build
 from calcli.importers.building.carried_columns import (
     remark_unused,
     unused,
@@ -33,6 +33,7 @@ from calcli.importers.building.dealing import (
     deal,
     refuse_second_split,
 )
+from calcli.importers.building.imported import Imported
 from calcli.importers.building.per_label import labels_as_rows
 from calcli.importers.building.row_labels import with_mark_of_fractions
 from calcli.importers.building.writing import ImportReport, write_groups

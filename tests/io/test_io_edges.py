@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.building.bundles import Slab
+from calcli.importers.building.imported import Slab
 from calcli.importers.building.writing import FEWEST_JUDGED as FEW
 from calcli.importers.building.writing import _Doubts
 from calcli.importers.open_any_file import expand, open_data

@@ -3,10 +3,7 @@
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from calcli.importers.arranging.label_families import (
-    CODE,
-    words_of_label,
-)
+from calcli.importers.arranging.label_families import CODE, words_of_label
 from calcli.importers.names.spellings import class_of_each_word
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns

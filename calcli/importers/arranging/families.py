@@ -25,9 +25,7 @@ from calcli.importers.arranging.class_headers import (
 from calcli.importers.arranging.class_words import with_words_of_classes
 from calcli.importers.arranging.family import Family, matrix_of, stacked
 from calcli.importers.arranging.find_families import find_families
-from calcli.importers.arranging.label_families import (
-    distinct_words,
-)
+from calcli.importers.arranging.label_families import distinct_words
 from calcli.importers.arranging.odd_columns import are_numbered_from_1, refuse_strange
 from calcli.importers.arranging.plain_columns import (
     labels_as_words,

@@ -25,16 +25,8 @@ from calcli.importers.names.array_names import (
     outcomes_by_score,
     parse_name,
 )
-from calcli.importers.names.column_options import (
-    by_stem,
-    listed_columns,
-    option_for,
-)
-from calcli.importers.names.roles import (
-    PER_ROW,
-    SCORE_PREFIX,
-    role_of,
-)
+from calcli.importers.names.column_options import by_stem, listed_columns, option_for
+from calcli.importers.names.roles import PER_ROW, SCORE_PREFIX, role_of
 from calcli.importers.table import Column, Columns
 from calcli.importers.text_cells import not_a_number
 from calcli.items import counts_up

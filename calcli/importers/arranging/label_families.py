@@ -11,13 +11,8 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.importers.arranging.column_values import numbers_in
 from calcli.importers.arranging.family import Family
-from calcli.importers.names.array_names import (
-    OF_LABEL,
-)
-from calcli.importers.names.column_options import (
-    differing_numbers,
-    option_for,
-)
+from calcli.importers.names.array_names import OF_LABEL
+from calcli.importers.names.column_options import differing_numbers, option_for
 from calcli.importers.names.common_text import texts_around
 from calcli.importers.names.roles import (
     COLUMNS,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.building.bundles import Imported
+from calcli.importers.building.imported import Imported
 from calcli.importers.building.word_labels import texts_of
 from calcli.importers.evidence.looks import ROWS_OF_CARRIED, goes_along, is_single_value
 from calcli.importers.import_request import ImportRequest

@@ -9,7 +9,8 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.advising.advice import with_command
-from calcli.importers.building.bundles import Imported, kept_columns
+from calcli.importers.building.bundles import kept_columns
+from calcli.importers.building.imported import Imported
 from calcli.importers.building.labels import to_labels
 from calcli.importers.building.word_labels import texts_of
 from calcli.importers.evidence.signs import ranks_as_labelled

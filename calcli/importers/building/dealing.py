@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.building.bundles import Imported
+from calcli.importers.building.imported import Imported
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calcli.importers.building.bundles import Imported, Slab
 from calcli.importers.building.dealing import Dealt, Splitting
+from calcli.importers.building.imported import Imported, Slab
 from calcli.importers.evidence.label_evidence import Agreement, agreement
 from calcli.importers.evidence.signs import (
     SignEvidence,

@@ -10,8 +10,8 @@ from calcli.decisions.labels import shown
 from calcli.decisions.log import Log
 from calcli.decisions.question_rows import QuestionRows
 from calcli.errors import DataError, UsageError
-from calcli.importers.building.bundles import Imported
 from calcli.importers.building.dealing import Splitting, deal
+from calcli.importers.building.imported import Imported
 from calcli.importers.building.writing import ImportReport, write_groups
 from calcli.importers.decision_logs.log_remarks import MOST_DESCRIBED, remark_log, short
 from calcli.importers.decision_logs.logs import DecisionLog

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-import numpy as np
-
 from calcli.errors import DataError, SaysHow, UsageError
-from calcli.importers.evidence.label_evidence import ENOUGH_ROWS
+from calcli.importers.evidence.label_evidence import Agreement
 from calcli.importers.evidence.source_arrays import Arrays
 from calcli.importers.import_request import TO_SUPPLY, ImportRequest
 from calcli.importers.names.array_names import Name, is_generated, of_role, real_names
@@ -114,7 +112,7 @@ class LabelSearch:
             if path is None or not self.arrays.may_follow(self.score.path, path):
                 return None
             return Label(path, "the only array of as many classes")
-        return self._by_values(label_names, len(scores))
+        return self._by_values(label_names)
 
     def _may_be_label(self, name: Name, scores: Any) -> bool:
         """True for classes beside the scores: a value per row, or per position."""
@@ -127,9 +125,13 @@ class LabelSearch:
             return len(array) in scores.shape[:2]
         return array.ndim == scores.ndim - 1
 
-    def _by_values(self, label_names: Sequence[Name], n_rows: int) -> Label | None:
-        """The column of classes that are not the largest score of every row."""
-        shares: dict[str, float] = {}
+    def _by_values(self, label_names: Sequence[Name]) -> Label | None:
+        """The one column of classes that is no prediction; None for none or several.
+
+        A prediction has nearly always the largest score, beside another column; alone
+        it has it in each of enough rows.
+        """
+        agreements: dict[str, Agreement] = {}
         known = set()
         for name in label_names:
             indices = self.arrays.class_indices(self.score.path, name.path)
@@ -143,16 +145,14 @@ class LabelSearch:
                 continue
             if indices.tobytes() not in known:  # else the same classes again
                 known.add(indices.tobytes())
-                shares[name.path] = matches_largest.share
-        # What is nearly always the largest score is a prediction, beside another column;
-        # alone, on enough rows, only what is so in every row.
-        if len(shares) > 1:
-            limit = NEARLY_ALL
-        elif n_rows >= ENOUGH_ROWS:
-            limit = 1.0
-        else:
-            limit = np.inf
-        labels = [path for path, share in shares.items() if share < limit]
+                agreements[name.path] = matches_largest
+        labels = []
+        for path, matches_largest in agreements.items():
+            is_predicted = matches_largest.is_of_predictions
+            if len(agreements) > 1:
+                is_predicted = matches_largest.share >= NEARLY_ALL
+            if not is_predicted:
+                labels.append(path)
         if len(labels) != 1:
             return None
         return Label(labels[0], "its values are the classes")
