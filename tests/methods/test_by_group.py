@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -654,3 +655,28 @@ def test_lines_of_coarse_rows_do_not_depend_on_their_order(seed, weights):
         lines.append(fitted.predict_proba(z, groups=site))
     np.testing.assert_allclose(lines[1], lines[0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(lines[2], lines[0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["csv", "markdown", "latex", "value"])
+def test_tables_of_metrics_read_the_groups_of_a_calibrator(run, form):
+    """--group-by had "no place" there, and without it the calibrator found no group.
+
+    The NLL is that of the JSON, which prints the groups.
+    """
+    z, y = truth(600, 2, temperature=2.0)
+    z[::2] *= 3.0
+    sites = np.resize(["Oslo", "Porto"], 600)
+    rows = zip((z[:, 1] - z[:, 0]).tolist(), y, sites, strict=True)
+    lines = [f"{gap},{label},{site}" for gap, label, site in rows]
+    Path("a.csv").write_text("\n".join(["logit,label,site", *lines]), encoding="utf-8")
+    fit = ("fit", "a.csv", "--kind", "logits", "-m", "ts")
+    assert run(*fit, "--by", "site", "-o", "by.json").code == 0
+    assert run(*fit, "-o", "ts.json").code == 0
+    named = ("evaluate", "a.csv", "--kind", "logits", "--group-by", "site", "-m", "nll")
+    printed = run(*named, "-c", "by.json", "--json", "-q")
+    nll = json.loads(printed.out)["results"][1]["metrics"]["nll"]["value"]
+    done = run(*named, "-c", "by.json", "--format", form, "-q")
+    assert done.code == 0, done.err
+    assert f"{nll:.4f}"[:-1] in done.out
+    refused = run(*named, "-c", "ts.json", "--format", form)
+    assert refused.code == 2 and "no calibrator is by group" in refused.line

@@ -252,9 +252,12 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
 
     @property
     def names_groups_of_calibrator(self) -> bool:
-        """True if one number is printed, of a calibrator that may be one by group."""
-        limited = self.max_ or self.min_
-        return self.only_value and self.names_groups and not limited
+        """True if no groups are printed, and a calibrator may be one by group."""
+        has_no_place = self.wanted not in WITH_ALL
+        may_need_groups = self.only_value or bool(self.calibrator)
+        prints_groups = self.per_group or self.ordered or self.max_ or self.min_
+        named = self.names_groups and may_need_groups
+        return named and has_no_place and not prints_groups
 
     def _unused_settings(self) -> set[str]:
         """Settings on which no metric that is asked for depends."""
@@ -293,12 +296,15 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             (
                 is_short_form,
                 "per_class",
-                f"--format {self.form} has no place for a table of classes; json has",
+                f"{self.no_place_for} a table of classes; json has",
             ),
             (
-                is_short_form and by_group and not self.only_value,
+                is_short_form
+                and by_group
+                and not self.only_value
+                and not self.names_groups_of_calibrator,
                 "per_group group_by",
-                f"--format {self.form} has no place for groups; json has",
+                f"{self.no_place_for} groups; json has",
             ),
             (not self.has_groups, "ordered", o.NO_BATCHES),
             (
@@ -328,6 +334,11 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
                 "it reports limits: give some with --max, --min or --fail-on",
             ),
         )
+
+    @property
+    def no_place_for(self) -> str:
+        """What begins a sentence about what the format leaves out."""
+        return f"--format {self.form} has no place for"
 
     @property
     def only_value(self) -> bool:
@@ -419,7 +430,7 @@ def evaluate(args: EvaluateArgs) -> Evaluated:
                 results, against = job.evaluate(bundles)
                 evaluated.append(results)
             if args.names_groups_of_calibrator:
-                _check_by_group(results)
+                _check_by_group(results, args)
             for result in results[1:] or results:
                 outcomes += check(asked, result, against)
                 outcomes += fail_on.check(result)
@@ -432,11 +443,12 @@ def evaluate(args: EvaluateArgs) -> Evaluated:
     return Evaluated(command, plan, evaluation, outcomes)
 
 
-def _check_by_group(results: Sequence[Result]) -> None:
+def _check_by_group(results: Sequence[Result], args: EvaluateArgs) -> None:
     """Refuse groups that no calibrator needs. Raises UsageError."""
     methods = [result.method for result in results]
     if methods and not any(map(is_by_group, methods)):
-        raise UsageError(f"--group-by: {ONE_NUMBER}, and no calibrator is by group")
+        reason = ONE_NUMBER if args.only_value else f"{args.no_place_for} groups"
+        raise UsageError(f"--group-by: {reason}, and no calibrator is by group")
 
 
 def show(done: Evaluated) -> int:
