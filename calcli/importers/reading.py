@@ -8,20 +8,8 @@ from calcli.importers.names.array_names import (
     OF_CALIBRATOR,
     headers_path,
 )
-from calcli.importers.names.roles import COLUMNS
+from calcli.importers.names.roles import COLUMNS, ROLES
 from calcli.importers.table import Column, Columns
-
-ROLE_WORDS = {
-    "class_names": "class names",
-    "ids": "ids",
-    "weights": "weights",
-    "group": "groups",
-    "unit": "units",
-    "split": "splits",
-    "transformed": "transformed scores",
-    "specs": "their transforms",
-    "calibrated_by": "what calibrated them",
-}
 
 LONGEST_LIST = 40
 """Most characters of the names of columns that are one array."""
@@ -100,7 +88,7 @@ class Reading:
             parts.append(self._named(self.labels, "labels" if is_inferred else ""))
         for role, path in self.extras.items():
             if path != headers_path(self.scores):
-                parts.append(self._named(path, ROLE_WORDS[role]))
+                parts.append(self._named(path, ROLES[role].in_words))
         return ", ".join(parts)
 
     def _named(self, path: str, role: str) -> str:

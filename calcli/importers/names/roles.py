@@ -20,7 +20,8 @@ class Role:
 
     words : names that mean it as a whole. pattern : of further names. is_kind : the
     array is named by how its scores are to be read; the word may stand before or after
-    other words.
+    other words. in_words : what an array beside the scores is called in messages, "" for
+    other roles. is_per_row : such an array has a value for every row.
     """
 
     meaning: str
@@ -28,6 +29,8 @@ class Role:
     pattern: str = ""
     examples: tuple[str, ...] = ()
     is_kind: bool = False
+    in_words: str = ""
+    is_per_row: bool = False
 
 
 ROLES: dict[str, Role] = {
@@ -70,10 +73,13 @@ ROLES: dict[str, Role] = {
         "the true classes",
         LABEL_WORDS,
         examples=("labels", "y_true", "targets_val"),
+        in_words="labels",
+        is_per_row=True,
     ),
     "class_names": Role(
         "names of the classes",
         ("class_names", "classes", "classes_", "label_names"),
+        in_words="class names",
     ),
     "ids": Role(
         "names of the rows",
@@ -82,16 +88,49 @@ ROLES: dict[str, Role] = {
             *("custom_id", "sample_id", "question_id", "instance_id"),
             "batch_indices",
         ),
+        in_words="ids",
+        is_per_row=True,
     ),
     "weights": Role(
-        "weights of the rows", ("weights", "weight", "sample_weight", "sample_weights")
+        "weights of the rows",
+        ("weights", "weight", "sample_weight", "sample_weights"),
+        in_words="weights",
+        is_per_row=True,
     ),
-    "group": Role("subgroups of the rows", ("group", "groups")),
-    "unit": Role("which rows belong together", ("unit", "units")),
-    "transformed": Role("scores of transformed inputs", ("transformed_logits",)),
-    "specs": Role("names of transforms", ("transforms", "transform_specs")),
-    "split": Role("the split of a row", ("split", "splits")),
-    "calibrated_by": Role("what calibrated the scores", ("calibrated_by",)),
+    "group": Role(
+        "subgroups of the rows",
+        ("group", "groups"),
+        in_words="groups",
+        is_per_row=True,
+    ),
+    "unit": Role(
+        "which rows belong together",
+        ("unit", "units"),
+        in_words="units",
+        is_per_row=True,
+    ),
+    "transformed": Role(
+        "scores of transformed inputs",
+        ("transformed_logits",),
+        in_words="transformed scores",
+    ),
+    "specs": Role(
+        "names of transforms",
+        ("transforms", "transform_specs"),
+        in_words="their transforms",
+    ),
+    "split": Role(
+        "the split of a row",
+        ("split", "splits"),
+        in_words="splits",
+        is_per_row=True,
+    ),
+    "calibrated_by": Role(
+        "what calibrated the scores",
+        ("calibrated_by",),
+        in_words="what calibrated them",
+        is_per_row=True,
+    ),
     "predictions": Role(
         "predicted classes, unless they are real numbers",
         PREDICTION_WORDS,
@@ -181,10 +220,7 @@ def _role_by_word(roles: Iterable[str]) -> dict[str, str]:
 SCORE_KIND_OF = _role_by_word(role for role in ROLES if ROLES[role].is_kind)
 """Word for scores -> their kind."""
 
-ARRAY_ROLES = (
-    *("labels", "class_names", "ids", "weights", "group", "unit"),
-    *("transformed", "specs", "split", "calibrated_by"),
-)
+ARRAY_ROLES = tuple(role for role in ROLES if ROLES[role].in_words)
 """Roles beside the scores that arrays of a bundle have."""
 
 ROLE_OF_WORD = _role_by_word(ARRAY_ROLES)
@@ -195,7 +231,7 @@ COLUMNS = ("ids", "weights", "group", "unit")
 ROLES_OF_NAMES = ("ids", "group", "unit")
 """Columns whose cells are names of rows, or of what rows belong to."""
 
-PER_ROW = frozenset({"labels", *COLUMNS, "split", "calibrated_by"})
+PER_ROW = frozenset(role for role in ROLES if ROLES[role].is_per_row)
 
 NUMBERED = re.compile(r"(?P<stem>.*?[^\d\W]?)[\W_]*(?P<number>\d+)\W*")
 """A name that ends in a number: ``p0``, ``p[1]``."""
