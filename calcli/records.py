@@ -1,10 +1,10 @@
-"""Bases of dataclasses that become JSON or add, and a cached property without a lock."""
+"""What dataclasses share: as JSON, sums that add, a cached property without a lock."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
-__all__ = ["JsonObject", "Record", "Sums", "as_json", "cached_property"]
+__all__ = ["JsonObject", "Sums", "as_json", "cached_property"]
 
 JsonObject = dict[str, Any]
 """An object of JSON: values by name."""
@@ -37,13 +37,11 @@ else:
 
 
 def as_json(value: Any) -> Any:
-    """Convert a value for JSON: records and mappings become objects, sequences and
+    """Convert a value for JSON: dataclasses and mappings become objects, sequences and
     arrays lists.
     """
     if value is None or type(value) in (float, str, int, bool):
         return value
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
     if dataclasses.is_dataclass(value):
         record = {}
         for field in dataclasses.fields(value):
@@ -57,35 +55,8 @@ def as_json(value: Any) -> Any:
 
 
 def _fields(record: Any) -> tuple[dataclasses.Field[Any], ...]:
-    """Fields of a dataclass that derives from a base below, which is none itself."""
+    """Fields of a dataclass that derives from the base below, which is none itself."""
     return dataclasses.fields(record)
-
-
-class Record:
-    """Base of dataclasses that convert to JSON by field.
-
-    JSON : key by field, where they differ; "" merges the field's own keys into the
-    object, None omits it. OPTIONAL : fields omitted where they are None or empty.
-    """
-
-    JSON: ClassVar[Mapping[str, str | None]] = {}
-    OPTIONAL: ClassVar[tuple[str, ...]] = ()
-
-    def to_dict(self) -> JsonObject:
-        """Content of the JSON output, whose keys other programs read."""
-        content: JsonObject = {}
-        for field in _fields(self):
-            key = self.JSON.get(field.name, field.name)
-            value = getattr(self, field.name)
-            if key is None:
-                continue
-            if field.name in self.OPTIONAL and (value is None or value == {}):
-                continue
-            if key == "":
-                content.update(as_json(value) or {})
-            else:
-                content[key] = as_json(value)
-        return content
 
 
 class Sums:

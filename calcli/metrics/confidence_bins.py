@@ -12,7 +12,6 @@ from calcli.binning import BinStats, bin_index
 from calcli.metrics.context import MetricContext, made_once
 from calcli.metrics.settings import Label
 from calcli.numerics import FloatArray
-from calcli.records import Record
 from calcli.statistics.intervals import wilson_interval
 from calcli.statistics.nulls import EXACT_ROWS
 from calcli.statistics.p_values import (
@@ -30,7 +29,7 @@ EDGES = np.array([*np.arange(0, 10) / 10, 0.99, 1.0])
 
 
 @dataclass(frozen=True)
-class ConfidenceBin(Record):
+class ConfidenceBin:
     """Rows whose confidence lies in (low, high], 0 in the first.
 
     confidence : mean. accuracy, accuracy_low, accuracy_high : with its interval
@@ -51,8 +50,6 @@ class ConfidenceBin(Record):
     significant: bool
     chosen_low: float
     chosen_high: float
-
-    JSON = {"chosen_low": None, "chosen_high": None}
 
     @property
     def gap(self) -> float:
