@@ -277,7 +277,7 @@ def _junit_properties(result: Result) -> Iterator[str]:
         return
     facts = [("verdict_kind", report.kind), ("verdict", report.headline)]
     facts += [("finding", line) for line in report.lines]
-    if report.next_step.command:
+    if report.next_step.command is not None:
         facts.append(("next", report.next_step.command))
     for name, words in facts:
         named = _xml(f"{name}: {result.bundle} {result.title}")

@@ -49,11 +49,6 @@ GROUP_TABLE_LINES = 5
 """Lines around those of the groups: an empty one, title, two heads, count of the rest."""
 
 
-def say(text: str = "") -> None:
-    """Print a line, with names of files, classes and groups made harmless."""
-    print_line(text)
-
-
 def print_report(
     evaluation: Evaluation,
     plan: Plan,
@@ -67,7 +62,7 @@ def print_report(
     groups; None for no limit but ``MOST_GROUPS``.
     """
     for line in report_lines(evaluation, plan, full=full, most_lines=most_lines):
-        say(line)
+        print_line(line)
 
 
 def report_lines(
@@ -75,7 +70,7 @@ def report_lines(
 ) -> Iterator[str]:
     """The lines of ``print_report``."""
     step = next_command(evaluation)
-    end = ["", f"next: {step}"] if step else []
+    end = [] if step is None else ["", f"next: {step}"]
     if not plan.report:
         for results in evaluation.bundles:
             yield from metrics_lines(results, plan.metrics)
@@ -108,16 +103,16 @@ def print_headlines(evaluation: Evaluation) -> None:
     for results in evaluation.bundles:
         for result in by_interest(results):
             if result.report is not None:
-                say(named_headline(result, results))
+                print_line(named_headline(result, results))
 
 
-def next_command(evaluation: Evaluation) -> str:
-    """The command to run next: of the first bundle that has one; empty for none."""
+def next_command(evaluation: Evaluation) -> str | None:
+    """The command to run next: of the first bundle that has one; None for none."""
     for results in evaluation.bundles:
         report = results[0].report
-        if report is not None and report.next_step.command:
+        if report is not None and report.next_step.command is not None:
             return report.next_step.command
-    return ""
+    return None
 
 
 def bundle_lines(

@@ -53,6 +53,7 @@ from calcli.evaluation.words import finding_line, samples_needed
 from calcli.output import plain_number
 from calcli.records import JsonObject
 from calcli.statistics.intervals import Interval
+from calcli.statistics.nulls import Null
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -77,9 +78,26 @@ def result_json(result: Result) -> JsonObject:
 
 def score_json(score: Score) -> JsonObject:
     """The JSON of one metric: common keys, then the metric's own."""
-    null = {} if score.null is None else score.null.to_dict()
-    ends = {} if score.interval is None else score.interval.to_dict()
+    null = {} if score.null is None else _null_keys(score.null)
+    ends = {} if score.interval is None else _interval_keys(score.interval)
     return ScoreOutput.of(score, **null, **ends).to_dict() | dict(score.more)
+
+
+def _interval_keys(interval: Interval) -> JsonObject:
+    """Keys of an interval, beside those of the value that it belongs to."""
+    if not interval.known:
+        return {"ci": None, "ci_reason": interval.method}
+    return {
+        "ci": [interval.low, interval.high],
+        "ci_level": interval.level,
+        "ci_method": interval.method,
+    }
+
+
+def _null_keys(null: Null) -> JsonObject:
+    """Keys of a null distribution, beside those of the value that it belongs to."""
+    method = UNSET if null.method is None else null.method
+    return {"null_mean": null.mean, "null_q95": null.q95, "null_method": method}
 
 
 def scores_json(scores: Mapping[str, Score]) -> dict[str, JsonObject]:
@@ -127,11 +145,11 @@ def _report(report: Judgement) -> Report:
         verdict=report.headline,
         verdict_kind=verdict.kind,
         messages=messages,
-        next=report.next_step.command or None,
+        next=report.next_step.command,
         recommended=report.next_step.calibrator,
         exact=Verdict.of(verdict.exact),
         overconfidence=Gap.of(
-            facts.overconfidence, **facts.overconfidence.interval.to_dict()
+            facts.overconfidence, **_interval_keys(facts.overconfidence.interval)
         ),
         direction=Direction.of(
             facts,
@@ -165,7 +183,7 @@ def _positive(facts: Facts) -> Positive | None:
         return None
     slope = None if one.slope is None else one.slope.value
     return Positive.of(
-        one, gap=one.gap.value, slope=slope, **one.gap.interval.to_dict()
+        one, gap=one.gap.value, slope=slope, **_interval_keys(one.gap.interval)
     )
 
 
@@ -206,7 +224,7 @@ def difference_output(difference: Difference) -> DifferenceOutput:
     if difference.reason is not None:
         keys = {"ci": None, "ci_reason": difference.reason}
     elif difference.interval is not None:
-        keys = difference.interval.to_dict()
+        keys = _interval_keys(difference.interval)
     if difference.answers is not None:
         keys["become_right"], keys["become_wrong"] = difference.answers
     return DifferenceOutput.of(difference, **keys)
@@ -251,7 +269,7 @@ def _groups(lines: Sequence[GroupSummary]) -> list[GroupOutput]:
 
 def _group(line: GroupSummary) -> GroupOutput:
     metrics = scores_json(line.scores)
-    return GroupOutput.of(line, metrics=metrics, **line.interval.to_dict())
+    return GroupOutput.of(line, metrics=metrics, **_interval_keys(line.interval))
 
 
 def units_output(units: UnitFacts) -> UnitsOutput:

@@ -137,10 +137,10 @@ def _apply_or_check(best: Tried, where: Location) -> NextStep:
     """Apply a calibrator; one that was fitted on these rows is to be checked first."""
     title = best.result.title
     if not best.path or best.path == "-":
-        return NextStep("", title)
+        return NextStep(calibrator=title)
     if best.fitted_on is None:
         if not where.name:
-            return NextStep("", title)
+            return NextStep(calibrator=title)
         new, output = names_of_new_scores(where.name)
         question = _question_of_log(where.name)
         if question is not None and not best.takes_whole_logs:
@@ -150,10 +150,10 @@ def _apply_or_check(best: Tried, where: Location) -> NextStep:
         return NextStep(_command(words, new, unlabelled, "-o", output), title)
     if where.to_evaluate and where.to_evaluate != where.name:
         options = ("--calibrator", best.path)
-        return NextStep(
-            _command(["evaluate"], where.to_evaluate, where, *options), title
-        )
-    return NextStep(_command(["run"], _whole_log(where.name), where), title)
+        command = _command(["evaluate"], where.to_evaluate, where, *options)
+    else:
+        command = _command(["run"], _whole_log(where.name), where)
+    return NextStep(command, title, checks=command is not None)
 
 
 def _without_labels(options: Sequence[str]) -> tuple[str, ...]:
@@ -168,7 +168,7 @@ def _without_labels(options: Sequence[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def fit_command(where: Location) -> str:
+def fit_command(where: Location) -> str | None:
     """Command that fits a calibrator and judges it on other rows, or by cross-fitting."""
     if where.to_fit and where.to_fit != where.name:
         words = ["run", file_word(_whole_log(where.to_fit))]
@@ -193,7 +193,7 @@ def _question_of_log(name: str) -> str | None:
     return question if unpacked.endswith(LOG_SUFFIXES) else None
 
 
-def by_group_command(maps: GroupMaps, where: Location) -> str:
+def by_group_command(maps: GroupMaps, where: Location) -> str | None:
     """Command that fits a calibrator by group, to other rows than these if known."""
     words = ["fit", "-m", maps.method]
     for column in maps.columns:
@@ -223,10 +223,12 @@ def _free_folder(name: str) -> tuple[str, ...]:
     return ("-o", f"{stem}_calibration")
 
 
-def _command(words: Sequence[str], name: str, where: Location, *options: str) -> str:
-    """A command on the rows; empty where they have no file."""
+def _command(
+    words: Sequence[str], name: str, where: Location, *options: str
+) -> str | None:
+    """A command on the rows; None where they have no file."""
     if not name:
-        return ""
+        return None
     rest = [shlex.quote(word) for word in (*where.options, *options)]
     return " ".join(["calcli", *words, file_word(name), *rest])
 

@@ -20,13 +20,14 @@ from calcli.statistics.p_values import p_text
 class NextStep:
     """What to do next.
 
-    command : it as a command line, empty if there is nothing to do or no file to do it
+    command : it as a command line, None if there is nothing to do or no file to do it
     with. calibrator : title of the evaluated calibrator that is recommended, None for
-    none.
+    none. checks : does the command judge this calibrator on other samples first?
     """
 
-    command: str = ""
+    command: str | None = None
     calibrator: str | None = None
+    checks: bool = False
 
 
 @dataclass(frozen=True)

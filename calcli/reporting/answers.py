@@ -4,7 +4,6 @@ They are made from verdict, findings and next step, which the evaluation has; ea
 at most ``MOST_WORDS`` words.
 """
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -302,8 +301,7 @@ def _fit_by_group(remedy: Finding) -> Answer:
 def _apply_or_check(version: Version, report: Judgement, n: int) -> Answer:
     """Apply the recommended calibrator, or see it on other samples first."""
     name = name_words(version.name)
-    words = shlex.split(report.next_step.command)
-    if words and words[1] != "apply":
+    if report.next_step.checks:
         fitted = "It was fitted on these, so that its results here are optimistic."
         return Answer(f"Check {name} on other samples.", fitted)
     return Answer(f"Apply {name}.", _effect(version, n))
@@ -353,7 +351,7 @@ def _nothing_found(report: Judgement) -> Answer:
 
 def _try_methods(model: ModelResults, report: Judgement) -> Answer:
     """Miscalibrated, and no calibrator that was evaluated is shown to help."""
-    has_command = bool(report.next_step.command)
+    has_command = report.next_step.command is not None
     if len(model.versions) > 1:
         if has_command:
             return Answer("Try another method.", "None of these is shown to help.")

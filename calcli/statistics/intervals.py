@@ -13,7 +13,6 @@ from statistics import NormalDist
 import numpy as np
 
 from calcli.numerics import AnyArray, FloatArray, row_weights
-from calcli.records import JsonObject
 from calcli.statistics.units import Units, uneven_error, unit_mean
 from calcli.statistics.weights import effective_number
 
@@ -50,16 +49,6 @@ class Interval:
     def holds(self, value: float) -> bool:
         """Test whether a value is inside, the ends included."""
         return self.low <= value <= self.high
-
-    def to_dict(self) -> JsonObject:
-        """Keys of the JSON output, beside those of the value that it belongs to."""
-        if not self.known:
-            return {"ci": None, "ci_reason": self.method}
-        return {
-            "ci": [self.low, self.high],
-            "ci_level": self.level,
-            "ci_method": self.method,
-        }
 
 
 def ends_of(interval: Interval | None) -> tuple[float | None, float | None]:

@@ -47,16 +47,6 @@ class Null:
         default=None, compare=False, repr=False
     )
 
-    def to_dict(self) -> dict[str, "float | str"]:
-        """Return the keys of the JSON output, to stand with those of its value."""
-        output: dict[str, float | str] = {
-            "null_mean": self.mean,
-            "null_q95": self.q95,
-        }
-        if self.method is not None:
-            output["null_method"] = self.method
-        return output
-
 
 SAME = 1e-6
 """Relative difference up to which two statistics are equal.

@@ -563,7 +563,7 @@ def test_report_writes_the_page_of_the_command(files):
         assert one["report"]["messages"] == other["report"]["messages"]
     step = evaluations[1]["results"][0]["report"]["next"]
     assert step == "calcli apply ts.json NEW.npz -o calibrated.npz"
-    assert our_page.results[0].report.next_step.command == ""  # an object has no file
+    assert our_page.results[0].report.next_step.command is None  # an object has no file
     with pytest.raises(UsageError, match="force=True"):
         calcli.report("test.npz", path="own.html")
     with pytest.raises(UsageError, match=r"\.html"):

@@ -250,7 +250,7 @@ def test_what_a_calibrator_of_python_does_names_no_file():
     z = np.stack([np.zeros(4000), odds + 3], axis=1)
     platt = calcli.fit(z[:2000], y[:2000], method="platt")
     before, after = calcli.evaluate(z[2000:], y[2000:], platt).results
-    assert before.report.next_step.command == ""
+    assert before.report.next_step.command is None
     assert before.report.next_step.calibrator == after.title
     was_right = z[2000:].argmax(axis=1) == y[2000:]
     is_right = platt.predict(z[2000:]) == y[2000:]
@@ -275,7 +275,7 @@ def test_the_next_command_runs_where_the_verdict_was_asked_for(run, tmp_path):
     shutil.copy("d/test.h5", "NEW.h5")
     assert run(*command.split()[1:]).code == 0
     swapped = calcli.evaluate(z, (y + 1) % 4).results[0].report
-    assert (swapped.kind, swapped.next_step.command) == ("check_labels", "")
+    assert (swapped.kind, swapped.next_step.command) == ("check_labels", None)
 
 
 def test_a_calibrator_that_mends_what_is_off_is_advised_where_its_gain_is_within_chance(

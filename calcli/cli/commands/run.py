@@ -38,9 +38,9 @@ from calcli.cli.context import CommandContext
 from calcli.cli.decision_logs.fit import default_name, is_whole_log
 from calcli.cli.decision_logs.run import fit_and_judge_log, print_judged
 from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
-from calcli.cli.print_evaluation import print_headlines, print_report, say
+from calcli.cli.print_evaluation import print_headlines, print_report
 from calcli.cli.print_fit import warn_of_fit
-from calcli.cli.render import print_json
+from calcli.cli.render import print_json, print_line
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.evaluation.cross_fitting import cross_fitted, cross_fitting_folds
 from calcli.evaluation.evaluation import Evaluation
@@ -244,8 +244,8 @@ def _run_log(args: RunArgs) -> int:
         _print(args, command, judged.job.plan, evaluation, outputs)
         return command.code
     print_judged(judged, evaluation)
-    say(f"calibrator: {outputs.calibrator}")
-    say(f"page: {outputs.page}")
+    print_line(f"calibrator: {outputs.calibrator}")
+    print_line(f"page: {outputs.page}")
     return command.code
 
 
@@ -418,5 +418,5 @@ def _print(
     else:
         most_lines = None if args.full else MOST_LINES - command.n_lines - 2
         print_report(evaluation, plan, full=args.full, most_lines=most_lines)
-        say(f"calibrator: {outputs.calibrator}")
-        say(f"page: {outputs.page}")
+        print_line(f"calibrator: {outputs.calibrator}")
+        print_line(f"page: {outputs.page}")

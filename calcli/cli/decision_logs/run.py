@@ -14,8 +14,8 @@ from calcli.cli.context import CommandContext
 from calcli.cli.decision_logs.fit import MOST_LINES, bundles_of
 from calcli.cli.evaluation_headlines import named_headline
 from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
-from calcli.cli.print_evaluation import next_command, say
-from calcli.cli.render import Cell, print_table
+from calcli.cli.print_evaluation import next_command
+from calcli.cli.render import Cell, print_line, print_table
 from calcli.errors import UsageError
 from calcli.evaluation.cross_fitting import FOLD_COLUMN, CrossFitted, fold_names
 from calcli.evaluation.evaluation import Evaluation
@@ -120,11 +120,11 @@ def _judged(
 def print_judged(judged: JudgedLog, evaluation: Evaluation) -> None:
     """Print a headline for each question, one table of all, and what to do next."""
     for results in judged.results[:MOST_LINES]:
-        say(named_headline(results[1], results))
+        print_line(named_headline(results[1], results))
     n_more = len(judged.results) - MOST_LINES
     if n_more > 0:
-        say(f"and {n_more} more {noun(n_more, 'question')}: --full")
-    say()
+        print_line(f"and {n_more} more {noun(n_more, 'question')}: --full")
+    print_line()
     changes = {fit.name: fit.change for fit in judged.fitted.questions}
     table: list[list[Cell]] = []
     for results in judged.results[:MOST_LINES]:
@@ -139,8 +139,8 @@ def print_judged(judged: JudgedLog, evaluation: Evaluation) -> None:
     print_table(head, table)
     folds = judged.results[0][1].n_folds
     if folds:
-        say(f"now: cross-fitted, {folds} folds of records.")
+        print_line(f"now: cross-fitted, {folds} folds of records.")
     step = next_command(evaluation)
-    if step:
-        say()
-        say(f"next: {step}")
+    if step is not None:
+        print_line()
+        print_line(f"next: {step}")

@@ -37,7 +37,7 @@ class FirstScreen:
     picture: Markup | None
     picture_ident: str
     answers: Answers
-    command: str
+    command: str | None
 
 
 def first_screen(chapter: Chapter, ident: str, level: int) -> FirstScreen:
