@@ -21,12 +21,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from calcli.importers.job import Splitting
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from calcli.extracting.run import ModelJob, run_model
+from calcli.extracting.model_inputs import ModelJob
+from calcli.extracting.run import run_model
 from calcli.extracting.transforms import parse
+from calcli.importers.building.dealing import Splitting
 from calcli.io.split import parse_split
 
 HERE = Path(__file__).parent
@@ -111,13 +112,12 @@ def main() -> None:
         model=str(HERE / "digits.pt2"),
         inputs=str(HERE / "digits_images.npz"),
         transform=(
-            "zoom:0.5:0.9",
+            "zoom:0.5:0.9:8",
             "brightness:0.2",
             "brightness:0.35",
             "brightness:0.5",
             "brightness:0.65",
         ),
-        transforms=8,
         seed=SEED,
         device="cpu",
     )

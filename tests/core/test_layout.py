@@ -1,6 +1,7 @@
 """The shape of the project: which way imports point, and what starting up may load."""
 
 import ast
+import importlib
 import io
 import json
 import subprocess
@@ -270,6 +271,28 @@ def test_numerical_code_sees_no_files_and_no_console(path):
             f"{path.name} imports {module}"
         )
     assert "print(" not in text
+
+
+REPOSITORY = PACKAGE.parent
+SCRIPTS = [
+    path
+    for folder in ("benchmarks", "docs", "reproductions", "sample_data")
+    for path in sorted((REPOSITORY / folder).rglob("*.py"))
+]
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: str(p.relative_to(REPOSITORY)))
+def test_scripts_import_what_the_package_has(path):
+    """Those that make sample data run once in a long while."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.ImportFrom) or not node.module:
+            continue
+        if node.module.split(".")[0] != "calcli":
+            continue
+        module = importlib.import_module(node.module)
+        for alias in node.names:
+            if not hasattr(module, alias.name):
+                importlib.import_module(f"{node.module}.{alias.name}")
 
 
 MOST_PARAMETERS = 8
