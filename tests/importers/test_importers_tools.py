@@ -6,11 +6,13 @@ import zipfile
 
 import numpy as np
 import pytest
+from synthetic import truth
 from test_importers_variants import NAMES, N, P, Y, Z, rows_of
 
 from calcli.errors import DataError
 from calcli.importers import large_text_table
 from calcli.importers.building.labels import to_labels
+from calcli.numerics import softmax
 
 WORDS = [NAMES[y] for y in Y]
 PLAIN = "".join(
@@ -481,3 +483,56 @@ def test_row_names_of_drawn_rows_as_write_table_of_r_has_them(run, separator):
     head = head.replace(NAMES[0], "id")  # it is the label that has no name
     write("t.txt", head + "".join(lines))
     assert "has 6 cells, expected 5" in run("extract", "t.txt", "-o", "x.h5").line
+
+
+def counted_from_1(k=4, n=400):
+    """Scores, and labels 1 to k - 1: those of the last class were left out."""
+    z, y = truth(n, k, seed=3, scale=3.0)
+    return z[y < k - 1], y[y < k - 1] + 1
+
+
+def test_labels_from_1_without_the_last_class_are_asked_about(run):
+    """They are in range either way; accuracy .1 was given with a warning."""
+    z, y = counted_from_1()
+    np.savez("s.npz", logits=z, labels=y)
+    line = run("extract", "s.npz", "-o", "o.h5").line
+    share = (z.argmax(axis=1) == y - 1).mean()
+    assert f"of the label minus 1 in {share:.1%} of the rows" in line
+    assert "to try: calcli extract s.npz --class-names 1,2,3,4 -o o.h5" in line
+    _, found, _ = rows_of(run, "s.npz", "--class-names", "1,2,3,4")
+    assert found.tolist() == (y - 1).tolist()
+    _, found, _ = rows_of(run, "s.npz", "--class-names", "0,1,2,3")
+    assert found.tolist() == y.tolist()
+
+
+def test_labels_from_1_are_read_where_the_scores_follow_them(run):
+    z, y = counted_from_1()
+    np.savez("s.npz", logits=np.roll(z, 1, axis=1), labels=y)
+    assert rows_of(run, "s.npz")[1].tolist() == y.tolist()
+    np.savez("s.npz", logits=np.random.default_rng(0).permutation(z), labels=y)
+    assert rows_of(run, "s.npz")[1].tolist() == y.tolist()  # nothing is shown
+
+
+def test_labels_that_number_the_sorted_names_are_asked_about(run):
+    """``LabelEncoder`` numbers names in their order, which is not that of the columns."""
+    z, y = truth(400, 3, seed=3, scale=3.0)
+    names = ["fox", "cat", "dog"]
+    by_name = np.array([2, 0, 1])  # fox, cat, dog among cat, dog, fox
+    rows = [
+        [*map(repr, row), str(by_name[c])] for row, c in zip(z.tolist(), y, strict=True)
+    ]
+    lines = [
+        ",".join(f"logit_{name}" for name in names) + ",label",
+        *map(",".join, rows),
+    ]
+    write("t.csv", "\n".join(lines) + "\n")
+    line = run("extract", "t.csv", "-o", "o.h5").line
+    share = (z.argmax(axis=1) == y).mean()
+    assert f"that of the label so in {share:.1%} of the rows" in line
+    option = ("--scores", "logit_cat,logit_dog,logit_fox")
+    assert f"to try: calcli extract t.csv {' '.join(option)} -o o.h5" in line
+    found, labels, _ = rows_of(run, "t.csv", *option)
+    np.testing.assert_allclose(found, softmax(z)[:, [1, 2, 0]], rtol=1e-9)
+    assert labels.tolist() == by_name[y].tolist()
+    found, labels, _ = rows_of(run, "t.csv", "--class-names", "fox,cat,dog")
+    np.testing.assert_allclose(found, softmax(z), rtol=1e-9)

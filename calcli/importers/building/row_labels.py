@@ -10,6 +10,11 @@ import numpy as np
 from calcli.errors import DataError, UsageError
 from calcli.importers.building import contradictions
 from calcli.importers.building.labels import to_labels
+from calcli.importers.building.misplaced_labels import (
+    Answers,
+    refuse_counted_from_1,
+    refuse_sorted_names,
+)
 from calcli.importers.building.word_labels import ClassLabels, texts_of
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names.array_names import headers_path
@@ -18,6 +23,7 @@ from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column
 from calcli.io import validate
+from calcli.items import counts_up
 from calcli.numerics import AnyArray
 
 LEFT_OUT = -(1 << 31)
@@ -94,6 +100,10 @@ def labels_of_rows(
     if are_indices and raw.dtype.kind in "iu":
         names = None  # calcli writes indices
     raw = _from_first_index(raw, column)
+    is_label = ~np.isin(raw, ignore)
+    if request.class_names and _count_from_1(raw[is_label], request.class_names):
+        raw = np.where(is_label, raw - 1, raw)
+        names = None  # the user has said what the numbers are
     if reading.score_column.counts_from_1:
         raw = _as_columns_count(raw, k, reading, column, has_names=bool(names))
     raw = _with_whole_ignored(raw, ignore)
@@ -104,6 +114,12 @@ def labels_of_rows(
     labels = validate.check_labels(
         class_labels.labels, n, k, column.where, tuple(ignore)
     )
+    if raw.dtype.kind in "iu" and not (is_binary or are_indices or request.class_names):
+        answers = Answers.of(scores, labels, ignore)
+        refuse_counted_from_1(answers, k, column.where)
+        if are_headers and classes.names and not request.scores:
+            columns = list(reading.score_column.parts)
+            refuse_sorted_names(answers, classes.names, columns, where)
     return ClassLabels(labels, class_labels.class_names)
 
 
@@ -119,6 +135,13 @@ def _from_first_index(raw: AnyArray, column: Column) -> AnyArray:
         return raw
     remark(f"{column.where}: labels count from {first}, as the format does")
     return raw - raw.dtype.type(first)
+
+
+def _count_from_1(labels: AnyArray, class_names: Sequence[str]) -> bool:
+    """True for numbers from 1 on, where --class-names counts the classes from 1."""
+    if labels.dtype.kind not in "iu" or not counts_up(class_names, first=1):
+        return False
+    return bool(labels.size and labels.min() >= 1)
 
 
 def _as_columns_count(
