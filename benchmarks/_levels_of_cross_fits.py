@@ -20,7 +20,7 @@ from _levels_shared import SCORES
 from calcli.calibrator import Context
 from calcli.evaluation.cross_fitting import cross_fitted
 from calcli.evaluation.evaluate_bundle import assess
-from calcli.evaluation.subjects import (
+from calcli.evaluation.requests import (
     UNCALIBRATED,
     Plan,
     Subject,

@@ -17,7 +17,7 @@ from calcli.calibrator import Context
 from calcli.evaluation.cross_fitting import cross_fitted
 from calcli.evaluation.evaluate_bundle import assess
 from calcli.evaluation.facts import FitSize
-from calcli.evaluation.subjects import UNCALIBRATED, Candidate, Plan, Subject
+from calcli.evaluation.requests import UNCALIBRATED, Candidate, Plan, Subject
 from calcli.io.memory import bundle_in_memory
 from calcli.numerics import softmax
 from calcli.registry import parse_options

@@ -31,7 +31,7 @@ from _measure import parser_of
 from calcli.calibrator import Calibrator, Context
 from calcli.evaluation.cross_fitting import CrossFitted, cross_fitted
 from calcli.evaluation.evaluate_bundle import assess
-from calcli.evaluation.subjects import (
+from calcli.evaluation.requests import (
     Candidate,
     Plan,
     Subject,

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from run_calcli import RUNS, runner
 
-from calcli.io import probe
+from calcli.io import hdf5_crash_test as probe
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED_DATA = Path(

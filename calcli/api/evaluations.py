@@ -24,14 +24,14 @@ from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.caveats import TriedArtifact, with_caveats
 from calcli.evaluation.evaluate_bundle import Assessed, assess
 from calcli.evaluation.evaluation import Evaluation
-from calcli.evaluation.results import Result
-from calcli.evaluation.subjects import (
+from calcli.evaluation.requests import (
     Candidate,
     Plan,
     Subject,
     fit_size_of,
     scores_as_given,
 )
+from calcli.evaluation.results import Result
 from calcli.fitting.rows_of_fit import fitted_on
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import write_bytes

@@ -12,14 +12,14 @@ from calcli.evaluation.differences import rank_table
 from calcli.evaluation.evaluate_bundle import Assessed, assess
 from calcli.evaluation.evaluation import Evaluation
 from calcli.evaluation.metric_limits import Outcome
-from calcli.evaluation.results import Result
-from calcli.evaluation.subjects import (
+from calcli.evaluation.requests import (
     Candidate,
     Plan,
     Subject,
     fit_size_of,
     scores_as_given,
 )
+from calcli.evaluation.results import Result
 from calcli.evaluation.verdict_limits import VerdictOutcome
 from calcli.fitting.rows_of_fit import fitted_on
 from calcli.io.artifact import Artifact

@@ -16,6 +16,7 @@ from calcli.cli.render import (
     wrapped,
 )
 from calcli.evaluation.facts import Difference, LossPart
+from calcli.evaluation.requests import Plan
 from calcli.evaluation.results import (
     ClassSummary,
     GroupSummary,
@@ -24,7 +25,6 @@ from calcli.evaluation.results import (
     Result,
 )
 from calcli.evaluation.scores import Score
-from calcli.evaluation.subjects import Plan
 from calcli.evaluation.term_meanings import meaning
 from calcli.evaluation.words import (
     gap_words,

@@ -33,8 +33,8 @@ from calcli.cli.render import (
     wrapped,
 )
 from calcli.evaluation.evaluation import Evaluation
+from calcli.evaluation.requests import Plan
 from calcli.evaluation.results import Result
-from calcli.evaluation.subjects import Plan
 
 MOST_FINDINGS = 3
 """Findings that are printed without ``--full``."""

@@ -1,4 +1,7 @@
-"""Make bundles one by one, here or by workers, so that a command can be resumed."""
+"""The job file of a command, and bundles made one by one with it, here or by workers.
+
+After a stop the command goes on where it was.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress

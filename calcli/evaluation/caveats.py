@@ -1,5 +1,7 @@
 """Doubts about evaluated rows and about the fits of calibrators, as findings and
 warnings.
+
+Those of rows alone come from ``metrics/warnings.py``; those of fits are made here.
 """
 
 from collections.abc import Sequence

@@ -30,9 +30,9 @@ from calcli.evaluation.groups import (
 from calcli.evaluation.measure_facts import measure_facts, summarise_data
 from calcli.evaluation.next_step import GroupMaps, Tried, next_step
 from calcli.evaluation.overlapping_fits import over_folds
+from calcli.evaluation.requests import Candidate, Plan, Subject
 from calcli.evaluation.results import Judgement, Result, UnitFacts
 from calcli.evaluation.scores import Score, measured
-from calcli.evaluation.subjects import Candidate, Plan, Subject
 from calcli.evaluation.verdict import judge
 from calcli.free_memory import check_memory
 from calcli.io.dataset import DataSet

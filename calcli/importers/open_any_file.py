@@ -17,6 +17,7 @@ from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.bundle_group import QUESTION
 from calcli.io.dataset import DataSet
 from calcli.io.hdf5 import HDF5, open_file
+from calcli.io.hdf5_crash_test import probe_together
 from calcli.io.inputs import check_open_files, is_database
 from calcli.io.locate import (
     WILD,
@@ -29,7 +30,6 @@ from calcli.io.locate import (
     split_where,
 )
 from calcli.io.pooled_rows import PooledRows
-from calcli.io.probe import probe_together
 from calcli.io.read_line import read_line
 from calcli.settings import command_words, common_fields
 

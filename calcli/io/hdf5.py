@@ -28,9 +28,9 @@ from calcli.errors import (
     one_line,
 )
 from calcli.io.atomic import is_stream
+from calcli.io.hdf5_crash_test import probe
 from calcli.io.inputs import note, refuse_more
 from calcli.io.missing import no_such_file
-from calcli.io.probe import probe
 from calcli.io.validate import refuse_bomb
 
 HDF5 = b"\x89HDF\r\n\x1a\n"  # signature at the start of a file

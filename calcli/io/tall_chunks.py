@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 
 from calcli.io.hdf5 import read
-from calcli.io.spool import Spool, check_room
+from calcli.io.scratch_numbers import ScratchNumbers, check_room
 from calcli.numerics import AnyArray
 
 TALL_BYTES = 32 << 20  # a chunk is tall if the rows that it spans exceed this size
@@ -36,23 +36,23 @@ class UnpackedScores:
         size = scores.dtype.itemsize
         width = max(1, HELD_BYTES // (n * size) // wide) * wide
         check_room(n * k * size, WHY)
-        self._spool = Spool(scores.dtype, WHY)
+        self._scratch = ScratchNumbers(scores.dtype, WHY)
         self._groups = [(low, min(low + width, k)) for low in range(0, k, width)]
         self.n = n
         self.k = k
         height = scores.chunks[0]
         for low, high in self._groups:
             for start in range(0, n, height):
-                self._spool.add(
+                self._scratch.add(
                     read(scores, np.s_[start : start + height, low:high], where)
                 )
 
     def rows(self, start: int, stop: int) -> AnyArray:
         """Read scores of rows start..stop-1, (stop - start, k)."""
-        out = np.empty((stop - start, self.k), self._spool.dtype)
+        out = np.empty((stop - start, self.k), self._scratch.dtype)
         for low, high in self._groups:
             first = self.n * low
             width = high - low
-            values = self._spool.read(first + start * width, first + stop * width)
+            values = self._scratch.read(first + start * width, first + stop * width)
             out[:, low:high] = values.reshape(-1, width)
         return out

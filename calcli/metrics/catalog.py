@@ -26,7 +26,7 @@ FAMILIES = (
     "risk",
     "levels",
     "coverage",
-    "bound",
+    "generalisation_bound",
 )
 """Modules whose import registers metrics; lists of metrics have this order."""
 

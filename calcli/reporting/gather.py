@@ -17,8 +17,8 @@ from calcli.diagrams.styles.risk import Coverage, coverage_curve, most_confident
 from calcli.diagrams.styles.temperature import TemperatureSweep, sweep_temperature
 from calcli.evaluation.evaluate_bundle import Assessed, assess
 from calcli.evaluation.groups import gaps_of_groups, group_lines
+from calcli.evaluation.requests import Candidate, Plan, Subject
 from calcli.evaluation.results import GroupSummary, Judgement, Result
-from calcli.evaluation.subjects import Candidate, Plan, Subject
 from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import title_of

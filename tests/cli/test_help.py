@@ -14,7 +14,7 @@ from calcli.cli.app import COMMANDS, PACKAGE, load
 from calcli.cli.former_names import FORMER, with_present_names
 from calcli.cli.help_pages import COMMON
 from calcli.diagrams.curve import CurveSettings
-from calcli.evaluation.subjects import Plan
+from calcli.evaluation.requests import Plan
 from calcli.extracting.model_inputs import ModelOptions
 from calcli.importers.import_request import ImportOptions
 from calcli.io.locate import Layout

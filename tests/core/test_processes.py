@@ -127,7 +127,7 @@ import threading, os, sys
 sys.path.insert(0, {folder!r}) if {on_path} else None
 over = threading.Event()
 threading.Thread(target=over.wait).start()
-from calcli.io import probe
+from calcli.io import hdf5_crash_test as probe
 from pathlib import Path
 print(probe._spawned(Path("a.h5"), 20))
 over.set()
@@ -166,7 +166,7 @@ DAMAGED = """
 import json, signal, sys, threading, os
 signal.signal(signal.SIGCHLD, {handler})
 import calcli, numpy as np
-from calcli.io import probe
+from calcli.io import hdf5_crash_test as probe
 if {threads}:
     over = threading.Event()
     threading.Thread(target=over.wait).start()

@@ -12,7 +12,7 @@ from calcli.evaluation import cross_fitting
 from calcli.evaluation.cross_fitting import FOLD_COLUMN, cross_fitted
 from calcli.evaluation.facts import Difference
 from calcli.evaluation.overlapping_fits import widened
-from calcli.evaluation.subjects import cross_fitted_candidate
+from calcli.evaluation.requests import cross_fitted_candidate
 from calcli.importers.open_any_file import open_rows
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows

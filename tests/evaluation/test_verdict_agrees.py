@@ -10,7 +10,7 @@ from metric_cases import draw_labels, softmax
 from calcli.evaluation.evaluate_bundle import assess
 from calcli.evaluation.json_output import result_json
 from calcli.evaluation.levels import LEVEL, WIDE
-from calcli.evaluation.subjects import Candidate, Plan, Subject
+from calcli.evaluation.requests import Candidate, Plan, Subject
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.losses import FEW
 from calcli.metrics.settings import MetricSettings

@@ -448,7 +448,7 @@ class FullDisk:
     ("target", "substitute", "message"),
     [
         (
-            "calcli.io.spool.shutil.disk_usage",
+            "calcli.io.scratch_numbers.shutil.disk_usage",
             lambda folder: type("Usage", (), {"free": 1})(),
             r"MiB are free.*h5repack",
         ),

@@ -11,7 +11,7 @@ from test_laws import QUICK
 import calcli
 from calcli.evaluation.evaluate_bundle import assess
 from calcli.evaluation.json_output import result_json
-from calcli.evaluation.subjects import Candidate, Plan, Subject
+from calcli.evaluation.requests import Candidate, Plan, Subject
 from calcli.metrics.catalog import metric_names
 from calcli.metrics.settings import MetricSettings
 from calcli.registry import method_names

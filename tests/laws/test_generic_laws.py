@@ -14,7 +14,7 @@ from test_laws import QUICK, as_json
 from calcli.calibrator import Context
 from calcli.evaluation import evaluate_bundle
 from calcli.evaluation.evaluate_bundle import assess
-from calcli.evaluation.subjects import Candidate, Plan, Subject
+from calcli.evaluation.requests import Candidate, Plan, Subject
 from calcli.fitting.fit import fit_artifact
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import dumps, loads

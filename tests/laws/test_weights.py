@@ -12,7 +12,7 @@ from calcli.calibrator import Context
 from calcli.diagrams.curve import CurveSettings, measure_curve
 from calcli.evaluation.evaluate_bundle import assess
 from calcli.evaluation.json_output import result_json
-from calcli.evaluation.subjects import Candidate, Plan, Subject
+from calcli.evaluation.requests import Candidate, Plan, Subject
 from calcli.io.bundle import open_bundle
 from calcli.metrics.catalog import metric_names
 from calcli.metrics.collect import collect

@@ -10,7 +10,7 @@ from calcli.binning import mass_edges
 from calcli.errors import FitError
 from calcli.evaluation import evaluate_bundle as module
 from calcli.evaluation.evaluate_bundle import assess
-from calcli.evaluation.subjects import Candidate, Plan, Subject
+from calcli.evaluation.requests import Candidate, Plan, Subject
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics import long_context, sorted_rows
 from calcli.metrics.catalog import metric_names

@@ -22,11 +22,11 @@ from calcli.evaluation.results import Result
 from calcli.evaluation.scores import Score
 from calcli.evaluation.term_meanings import explained
 from calcli.metrics.binned_errors import gap_variance, monotone_mass_bins
-from calcli.metrics.bound import generalisation_bound
 from calcli.metrics.catalog import measure
 from calcli.metrics.class_columns import class_columns
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext
+from calcli.metrics.generalisation_bound import generalisation_bound
 from calcli.metrics.losses import group_gaps, paired_sums
 from calcli.metrics.row_means import resampled
 from calcli.metrics.rowtable import ClassStats

@@ -13,7 +13,7 @@ from calcli.block import Block
 from calcli.calibrator import Context
 from calcli.evaluation.evaluate_bundle import assess
 from calcli.evaluation.json_output import result_json
-from calcli.evaluation.subjects import Candidate, Plan, Subject
+from calcli.evaluation.requests import Candidate, Plan, Subject
 from calcli.fitting.fit import fit_artifact
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import dumps, loads

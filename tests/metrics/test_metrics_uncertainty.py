@@ -14,10 +14,10 @@ from metric_cases import draw_labels, softmax, top_label_table
 from calcli.binning import BinStats, binned_error, mass_edges, width_edges
 from calcli.evaluation.evaluate_bundle import differences
 from calcli.evaluation.label_frequencies import label_shift_p_value
-from calcli.metrics.bound import generalisation_bound
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext
+from calcli.metrics.generalisation_bound import generalisation_bound
 from calcli.metrics.losses import paired_sums
 from calcli.metrics.settings import MetricSettings
 from calcli.metrics.significance import class_p_values

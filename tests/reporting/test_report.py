@@ -20,8 +20,8 @@ from calcli.diagrams.caption_text import distinct
 from calcli.evaluation.facts import FitSize
 from calcli.evaluation.findings import DOUBTS
 from calcli.evaluation.json_output import result_json
+from calcli.evaluation.requests import Candidate, Plan, Subject
 from calcli.evaluation.results import UnitFacts
-from calcli.evaluation.subjects import Candidate, Plan, Subject
 from calcli.evaluation.words import samples_needed
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import report_metrics

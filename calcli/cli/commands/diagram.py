@@ -43,7 +43,7 @@ from calcli.diagrams.style import Figure, Request, check, style, style_titles
 from calcli.diagrams.terminal import Look, draw
 from calcli.errors import DataError, UsageError, check_choice
 from calcli.evaluation.caveats import not_held_out
-from calcli.evaluation.subjects import Subject
+from calcli.evaluation.requests import Subject
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet

@@ -40,8 +40,8 @@ from calcli.errors import LimitCrossed, UsageError, check_choice
 from calcli.evaluation.evaluation import Evaluation
 from calcli.evaluation.json_output import result_json
 from calcli.evaluation.metric_limits import Limit, Outcome, check, limits
+from calcli.evaluation.requests import Plan
 from calcli.evaluation.results import Result
-from calcli.evaluation.subjects import Plan
 from calcli.evaluation.term_meanings import explained
 from calcli.evaluation.verdict_limits import FailOn, VerdictOutcome
 from calcli.importers.open_any_file import logs_once

@@ -27,8 +27,8 @@ from calcli.cli.context import CommandContext
 from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.metric_limits import Outcome, check, limits
+from calcli.evaluation.requests import Candidate, Plan, scores_as_given
 from calcli.evaluation.results import Result
-from calcli.evaluation.subjects import Candidate, Plan, scores_as_given
 from calcli.evaluation.watch_state import read as read_state
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet

@@ -45,8 +45,8 @@ from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.evaluation.cross_fitting import cross_fitted, cross_fitting_folds
 from calcli.evaluation.evaluation import Evaluation
 from calcli.evaluation.json_structs import EvaluationOutput
+from calcli.evaluation.requests import Plan, cross_fitted_candidate
 from calcli.evaluation.results import Result
-from calcli.evaluation.subjects import Plan, cross_fitted_candidate
 from calcli.evaluation.words import samples
 from calcli.fit_words import fitted_sentence
 from calcli.fitting.compatibility import check_same_scores

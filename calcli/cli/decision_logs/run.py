@@ -19,8 +19,8 @@ from calcli.cli.render import Cell, print_line, print_table
 from calcli.errors import UsageError
 from calcli.evaluation.cross_fitting import FOLD_COLUMN, CrossFitted, fold_names
 from calcli.evaluation.evaluation import Evaluation
+from calcli.evaluation.requests import Plan, cross_fitted_candidate
 from calcli.evaluation.results import Result
-from calcli.evaluation.subjects import Plan, cross_fitted_candidate
 from calcli.fit_questions import (
     CrossFit,
     FittedLog,

@@ -1,4 +1,4 @@
-"""What is evaluated: rows, calibrators, and the plan of an evaluation."""
+"""What an evaluation is asked for: rows, calibrators, metrics and settings."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -130,7 +130,7 @@ def _spawned(path: Path, seconds: int) -> int | None:
 
     alive, status_pipe = os.pipe()
     look = f"_child_main([Path({str(path)!r})], {seconds}, {status_pipe})"
-    code = f"from pathlib import Path; from calcli.io.probe import _child_main; {look}"
+    code = f"from pathlib import Path; from calcli.io.hdf5_crash_test import _child_main; {look}"
     try:
         child = start(
             code, [status_pipe], stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL

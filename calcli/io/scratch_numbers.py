@@ -1,4 +1,4 @@
-"""Unlinked temporary files for data larger than memory."""
+"""Numbers in a temporary file without a name, where they are larger than memory."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ from calcli.errors import ResourceError
 from calcli.numerics import AnyArray
 
 
-class Spool:
+class ScratchNumbers:
     """Unlinked temporary file of numbers of one type.
 
     why : its purpose and how to do without, for messages.
