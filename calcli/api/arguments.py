@@ -3,7 +3,7 @@
 import logging
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -143,6 +143,11 @@ def open_scores(
 
     units : (n,) for arrays; for bundles the name of a dataset.
     """
+    if isinstance(class_names, Mapping | Set):
+        raise DataError(
+            f"class_names: are a {type(class_names).__name__}, expected a list of names"
+            " in the order of the columns"
+        )
     sources = scores if isinstance(scores, list | tuple) else [scores]
     if sources and are_all(str | PathLike, sources):
         if labels is not None:

@@ -32,7 +32,7 @@ from calcli.importers.remarks import remark, remarks
 from calcli.io.atomic import check_output, real_place
 from calcli.io.locate import split_where
 from calcli.io.validate import check_labels, check_scores, score_kind
-from calcli.io.writer import new_bundles
+from calcli.io.writer import check_ending, new_bundles
 from calcli.logits import to_logits
 from calcli.numerics import AnyArray, FloatArray
 from calcli.rows import ScoreKind
@@ -141,6 +141,7 @@ def run_model(
     if not source.exists():
         raise DataError(f"{job.inputs}: no such file or folder of inputs")
     files_read = _files_read(job, source, output)
+    check_ending(output)
     check_output(output, force=force, inputs=files_read)
     specs = choose(job.transform, job.seed)
     with ExitStack() as stack:

@@ -53,7 +53,7 @@ from calcli.importers.sources import settle_sources
 from calcli.io.atomic import check_output
 from calcli.io.locate import matching_files
 from calcli.io.read_line import read_line
-from calcli.io.writer import BundleWriter, new_bundles
+from calcli.io.writer import BundleWriter, check_ending, new_bundles
 
 LONGEST_REASON = 100
 """Most characters of the reason why no command is proposed."""
@@ -77,6 +77,7 @@ def import_scores(
     for pattern in sources:
         files += map(Path, matching_files(str(pattern)))
     ignored = with_mark_of_fractions(ignore_labels)
+    check_ending(output)
     check_output(output, force=force, inputs=files)
     report = ImportReport()
     with ExitStack() as stack:

@@ -52,6 +52,23 @@ class NewBundle:
     source: Mapping[str, Any] | None = None
 
 
+OTHER_FORMATS = frozenset(
+    {
+        *(".csv", ".json", ".jsonl", ".npy", ".npz", ".parquet"),
+        *(".pkl", ".pt", ".pth", ".safetensors", ".tsv", ".txt"),
+    }
+)
+"""Endings that promise another format than HDF5."""
+
+
+def check_ending(path: Path) -> None:
+    """Raise UsageError for a bundle whose name promises another format."""
+    if path.suffix.lower() in OTHER_FORMATS:
+        raise UsageError(
+            f"-o {path}: bundles are HDF5, expected a name that ends in .h5 or .hdf5"
+        )
+
+
 @contextmanager
 def new_bundles(
     path: Path, *, force: bool = False, inputs: Sequence[Path] = ()

@@ -640,6 +640,16 @@ def test_labels_that_are_places_and_names_are_said(names, labels):
         calcli.evaluate(z, np.resize(labels, 60), class_names=names, metrics="ece")
 
 
+@pytest.mark.parametrize(
+    "names", [{0: "a", 1: "b", 2: "c"}, {"a": 0, "b": 1, "c": 2}, {"a", "b", "c"}]
+)
+def test_class_names_have_an_order(names):
+    """The keys of id2label became the names, and those of a set came in any order."""
+    z, y = truth(60, 3)
+    with pytest.raises(DataError, match="class_names: are a (dict|set), expected"):
+        calcli.fit(z, y, "ts", class_names=names)
+
+
 class Missing:
     """The NA of pandas is an object of a class of this name."""
 

@@ -44,6 +44,18 @@ def entry_of(values):
     return Column(Path("a.npz"), "a", lambda: values)
 
 
+def test_a_bundle_whose_name_promises_another_format_is_refused(tmp_path):
+    """It was HDF5 in a file called .csv, with exit 0."""
+    source = tmp_path / "t.csv"
+    source.write_text("logit_0,logit_1,label\n-1.0,2.0,1\n3.0,1.5,0\n")
+    for name in ("out.csv", "out.NPZ"):
+        with pytest.raises(UsageError, match="bundles are HDF5, expected a name"):
+            import_scores([source], tmp_path / name)
+        assert not (tmp_path / name).exists()
+    for name in ("out.h5", "out.hdf5", "out"):
+        assert import_scores([source], tmp_path / name).bundles
+
+
 def test_two_columns_that_count_are_one_array(tmp_path):
     text = "0,1\n0.25,0.75\n0.5,0.5\n1.0,0.0\n"
     (tmp_path / "y.csv").write_text("1\n0\n0\n")
