@@ -1092,11 +1092,11 @@ def test_a_column_of_printed_objects_that_an_option_names_stays(run):
 
 
 def test_the_first_rank_is_the_column_that_ends_in_its_number():
-    from calcli.importers.proposing.ranked_scores import options_of_first_rank
+    from calcli.importers.proposing.ranked_scores import _options_of_first
 
     parts = ["p1", "p2"]
     names = ["top", *parts, "top1", "top2", "gold"]
-    assert options_of_first_rank(parts, names, "gold") == (
+    assert _options_of_first(parts, names, "gold") == (
         "--confidence p1 --correct top1=gold"
     )
 
