@@ -141,8 +141,8 @@ def run_model(
     if not source.exists():
         raise DataError(f"{job.inputs}: no such file or folder of inputs")
     files_read = _files_read(job, source, output)
-    check_ending(output)
     check_output(output, force=force, inputs=files_read)
+    check_ending(output)
     specs = choose(job.transform, job.seed)
     with ExitStack() as stack:
         notes = stack.enter_context(remarks())

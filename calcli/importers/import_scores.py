@@ -77,8 +77,8 @@ def import_scores(
     for pattern in sources:
         files += map(Path, matching_files(str(pattern)))
     ignored = with_mark_of_fractions(ignore_labels)
-    check_ending(output)
     check_output(output, force=force, inputs=files)
+    check_ending(output)
     report = ImportReport()
     with ExitStack() as stack:
         notes = stack.enter_context(remarks())
