@@ -24,6 +24,7 @@ from calcli.io.locate import (
     ByName,
     Layout,
     NoBundles,
+    SeveralBundles,
     find_bundles,
     matching_files,
     natural,
@@ -173,7 +174,19 @@ def open_rows(
                 text = text.replace(str(made.file), str(source))
                 return text.replace(made.file.name, source.name)
 
+            if isinstance(problem, SeveralBundles):
+                problem = _with_join_of_parts(problem, source)
             raise problem.translated(with_own_name) from None
+
+
+def _with_join_of_parts(problem: SeveralBundles, source: Path) -> SeveralBundles:
+    """The error, with the command that joins the files of a folder, if it has parts."""
+    from calcli.importers.sources import holds_parts  # imported with the first import
+
+    if not holds_parts(source):
+        return problem
+    output = f"{source.name}.h5"
+    return problem.advising(("calcli", "extract", str(source), "--join", "-o", output))
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Resolve sources to seekable files: folders, pipes, packed files, a table in a zip."""
 
 import atexit
+import re
 import sys
 import tempfile
 import zipfile
@@ -26,6 +27,9 @@ PACKED = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parq
 HELM_RUN = "scenario_state.json"
 METADATA = ("dataset_info.json", "state.json", "dataset_dict.json")
 """Files that datasets' ``save_to_disk`` writes beside its tables."""
+
+PART = re.compile(r"part[-_.]?\d+\b")
+"""Beginning of the name of one of several files that are one table."""
 
 COPIED_BYTES = 1 << 20
 
@@ -80,6 +84,17 @@ def _files_in(folder: Path) -> list[Path]:
     if not paths:
         raise DataError(f"{folder}: is a folder without any file of scores")
     return paths
+
+
+def holds_parts(folder: Path) -> bool:
+    """True for a folder of files that are numbered parts of one table.
+
+    So Spark and pyarrow write them: ``part-00000-…``, ``part-0``.
+    """
+    if not folder.is_dir():
+        return False
+    paths = [path for path in folder.iterdir() if _is_known(path)]
+    return bool(paths) and all(PART.match(path.name) for path in paths)
 
 
 def _is_known(path: Path) -> bool:

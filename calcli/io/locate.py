@@ -223,6 +223,10 @@ class NoBundles(DataError):
     """Error: an HDF5 file holds no scores under standard names."""
 
 
+class SeveralBundles(DataError):
+    """Error: a file holds several bundles, and none was named."""
+
+
 def choose_group(
     file: h5py.File,
     path: Path,
@@ -263,7 +267,7 @@ def choose_group(
     if bundles:
         # "FILE:" is the root.
         listing = ", ".join(f"{path.name}:{name}" for name in bundles)
-        problem = DataError(
+        problem = SeveralBundles(
             f"{path}: holds {len(bundles)} bundles, name one of: {listing}"
         )
         raise problem.advising(("calcli", "inspect", str(path)))

@@ -309,6 +309,27 @@ def test_a_folder_is_the_files_in_it(tmp_path, out):
         import_scores([tmp_path / "none"], out, force=True)
 
 
+def test_parts_of_one_table_have_the_command_that_joins_them(
+    tmp_path, monkeypatch, capsys
+):
+    """Spark writes a table so; ``calcli inspect`` was proposed."""
+    monkeypatch.chdir(tmp_path)
+    run = runner(monkeypatch, capsys)
+    (tmp_path / "made").mkdir()
+    for part in range(3):
+        rows = "".join(f"{i % 2},{i},{part}\n" for i in range(4))
+        path = tmp_path / "made" / f"part-{part:05}-c000.csv"
+        path.write_text(f"label,logits_a,logits_b\n{rows}")
+    (tmp_path / "made" / "_SUCCESS").touch()
+    command = "calcli extract made --join -o made.h5"
+    assert run("evaluate", "made").line.endswith(f"; to try: {command}")
+    assert run(*command.split()[1:]).code == 0
+    with h5py.File("made.h5") as file:
+        assert file["logits"][:, 1].tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    (tmp_path / "made" / "other.csv").write_text("label,logits_a,logits_b\n0,1,2\n")
+    assert run("evaluate", "made").line.endswith("; to try: calcli inspect made")
+
+
 PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
 
 
