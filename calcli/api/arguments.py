@@ -150,24 +150,49 @@ def open_scores(
         )
     sources = scores if isinstance(scores, list | tuple) else [scores]
     if sources and are_all(str | PathLike, sources):
-        if labels is not None:
-            raise DataError(
-                f"{sources[0]}: a bundle brings its own labels; leave labels out"
-            )
-        if units is not None and not isinstance(units, str):
-            raise DataError(
-                f"{sources[0]}: a bundle brings its own units; name their dataset,"
-                " units='NAME', or 'none'"
-            )
-        _refuse_beside_files(sources[0], weights=weights, class_names=class_names)
-        layout = Layout(unit=units, kind=_kind_in_file(kind))
-        names = []
-        for source in sources:
-            names += expand(str(source), layout)
-        with open_data(names, prefer=prefer, layout=layout, tell=LOG.info) as rows:
-            _check_confidences_meant(kind, rows.kind, str(scores))
-            yield rows
-        return
+        _refuse_beside_files(
+            sources[0], labels=labels, weights=weights, class_names=class_names
+        )
+        opening = _open_files(sources, kind, prefer=prefer, unit=units)
+    else:
+        opening = _open_arrays(scores, labels, kind, weights, units, class_names)
+    with opening as rows:
+        yield rows
+
+
+@contextmanager
+def _open_files(
+    sources: Sequence[str | PathLike[str]],
+    kind: str | None,
+    *,
+    prefer: Sequence[str],
+    unit: Any,
+) -> Iterator[DataSet]:
+    """Open bundles as one data set. unit : name of the dataset of their units."""
+    if unit is not None and not isinstance(unit, str):
+        raise DataError(
+            f"{sources[0]}: a bundle brings its own units; name their dataset,"
+            " units='NAME', or 'none'"
+        )
+    layout = Layout(unit=unit, kind=_kind_in_file(kind))
+    names = []
+    for source in sources:
+        names += expand(str(source), layout)
+    with open_data(names, prefer=prefer, layout=layout, tell=LOG.info) as rows:
+        _check_confidences_meant(kind, rows.kind, ", ".join(map(str, sources)))
+        yield rows
+
+
+@contextmanager
+def _open_arrays(
+    scores: Any,
+    labels: Any,
+    kind: str | None,
+    weights: Any,
+    units: Any,
+    class_names: Sequence[str] | None,
+) -> Iterator[DataSet]:
+    """Open labelled rows from arrays, or from tables by the names of their columns."""
     warn_all(check_index(scores=scores, labels=labels, weights=weights, units=units))
     refuse_missing_labels(labels)
     refuse_other_columns(scores, class_names, "class_names are")

@@ -52,8 +52,8 @@ class Claim:
         return 1.0 - math.exp(-self.expected) < LEAST_CHANCE
 
     @property
-    def words(self) -> str:
-        """Warning where the rows do not show what is claimed; empty where they do.
+    def warning(self) -> str | None:
+        """Warning where the rows do not show what is claimed; None where they do.
 
         Rows without an error show no rate below 1 / n (Laplace's rule of succession).
         """
@@ -61,13 +61,13 @@ class Claim:
         rate = percent_text(self.rate)
         if self.wrong <= ROUNDED:
             if self.expected >= 1.0:
-                return ""
+                return None
             return (
                 f"all predictions are right, which shows an error rate below {limit};"
                 f" the calibrator claims {rate}"
             )
         if not self.is_too_large:
-            return ""
+            return None
         return (
             f"few predictions are wrong; the others show an error rate below {limit},"
             f" and the calibrator claims {rate} of them"

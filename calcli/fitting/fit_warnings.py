@@ -113,8 +113,8 @@ def judged_fit(
     ]
     if worse:
         warnings.append(worse)
-    if claim is not None and claim.words:
-        warnings.append(claim.words)
+    if claim is not None and claim.warning is not None:
+        warnings.append(claim.warning)
     warnings += _zero_warnings(fitted)
     warnings += _leap_of_accuracy(fitted)
     warnings += risen_losses(
