@@ -6,7 +6,7 @@ from calcli.cli.render import (
     plain,
     width_of_output,
 )
-from calcli.evaluation.results import Result
+from calcli.evaluation.results import Result, focus
 from calcli.evaluation.words import (
     LONGEST_NAME,
 )
@@ -73,19 +73,9 @@ def version_name(result: Result, results: Sequence[Result]) -> str:
     return name_words(result.method, 28)
 
 
-def recommended(results: Sequence[Result]) -> Result:
-    """The version to speak of first: the recommended one, the only one, or the first."""
-    report = results[0].report
-    title = None if report is None else report.next_step.calibrator
-    for result in results[1:]:
-        if title is not None and result.title == title:
-            return result
-    return results[1] if len(results) == 2 else results[0]
-
-
 def by_interest(results: Sequence[Result]) -> list[Result]:
     """The versions, the one to speak of first, the uncalibrated scores last."""
-    first = recommended(results)
+    first = results[focus(results)]
     ordered = [first]
     ordered += [result for result in results[1:] if result is not first]
     if results[0] is not first:

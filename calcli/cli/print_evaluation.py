@@ -11,7 +11,6 @@ from calcli.cli.evaluation_headlines import (
     by_interest,
     fitting_headline,
     named_headline,
-    recommended,
 )
 from calcli.cli.evaluation_lines import (
     changes_lines,
@@ -34,7 +33,7 @@ from calcli.cli.render import (
 )
 from calcli.evaluation.evaluation import Evaluation
 from calcli.evaluation.requests import Plan
-from calcli.evaluation.results import Result
+from calcli.evaluation.results import Result, focus
 
 MOST_FINDINGS = 3
 """Findings that are printed without ``--full``."""
@@ -122,7 +121,7 @@ def bundle_lines(
 
     full : all findings and groups. most_lines : as for ``print_report``.
     """
-    first = recommended(results)
+    first = results[focus(results)]
     table = version_table(results)
     lines = [*headline_lines(results, full=full), ""]
     lines += table_lines(table.lines)

@@ -220,6 +220,31 @@ class Result:
         return f"p-values: {'; '.join(parts)}"
 
 
+def recommended(results: Sequence[Result]) -> int | None:
+    """Index of the recommended calibrator among the results on the same rows.
+
+    None where none is. results : the uncalibrated scores first.
+    """
+    report = results[0].report
+    if report is None or report.next_step.calibrator is None:
+        return None
+    for number, result in enumerate(results):
+        if result.calibrator == report.next_step.calibrator:
+            return number
+    return None
+
+
+def focus(results: Sequence[Result]) -> int:
+    """Index of the result to speak of first.
+
+    The recommended calibrator, else the only one, else the uncalibrated scores.
+    """
+    best = recommended(results)
+    if best is not None:
+        return best
+    return 1 if len(results) == 2 else 0
+
+
 def _least_p(draws: float) -> str:
     """Words for the least p-value that is a rank among so many draws."""
     least = p_text(0.0, draws).removeprefix("p < ")

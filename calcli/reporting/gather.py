@@ -18,7 +18,13 @@ from calcli.diagrams.styles.temperature import TemperatureSweep, sweep_temperatu
 from calcli.evaluation.evaluate_bundle import Assessed, assess
 from calcli.evaluation.groups import gaps_of_groups, group_lines
 from calcli.evaluation.requests import Candidate, Plan, Subject
-from calcli.evaluation.results import GroupSummary, Judgement, Result
+from calcli.evaluation.results import (
+    GroupSummary,
+    Judgement,
+    Result,
+    focus,
+    recommended,
+)
 from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import title_of
@@ -143,25 +149,18 @@ class ModelResults:
     ordered: bool
 
     @property
+    def results(self) -> list[Result]:
+        return [version.result for version in self.versions]
+
+    @property
     def recommended(self) -> int | None:
         """Index of the recommended calibrator, None if there is none."""
-        title = self.versions[0].report.next_step.calibrator
-        if title is None:
-            return None
-        for number, version in enumerate(self.versions):
-            if version.result.calibrator == title:
-                return number
-        return None
+        return recommended(self.results)
 
     @property
     def focus(self) -> int:
-        """Index of the version that the page speaks of.
-
-        The recommended one, else the only calibrator, else the uncalibrated scores.
-        """
-        if self.recommended is not None:
-            return self.recommended
-        return 1 if len(self.versions) == 2 else 0
+        """Index of the version that the page speaks of."""
+        return focus(self.results)
 
     @property
     def is_about_class_one(self) -> bool:
