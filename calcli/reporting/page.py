@@ -120,15 +120,15 @@ def page(
     evaluation: Mapping[str, Any],
     *,
     title: str = "",
-    limits: Sequence[tuple[bool, str]] = (),
+    limits: Sequence[Limit] = (),
     commands: Sequence[Sequence[str]] = (),
     watch: tuple[str, State] | None = None,
 ) -> str:
     """A whole HTML document.
 
-    evaluation : the JSON of ``calcli evaluate``. limits : (crossed, sentence). watch :
-    the name of a state file of ``calcli watch`` and the state; with it there may be no
-    models. The same input gives the same text: there is no clock in it.
+    evaluation : the JSON of ``calcli evaluate``. watch : the name of a state file of
+    ``calcli watch`` and the state; with it there may be no models. The same input gives
+    the same text: there is no clock in it.
     """
     view = None
     if watch is not None:
@@ -138,7 +138,7 @@ def page(
         models=models,
         evaluation=evaluation,
         title=title,
-        limits=[Limit(crossed, sentence) for crossed, sentence in limits],
+        limits=limits,
         commands=[command_line(words) for words in commands],
         watch=view,
         watched="" if watch is None else watch[0],

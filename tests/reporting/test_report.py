@@ -60,7 +60,7 @@ from calcli.reporting.number_format import (
     span,
     typeset,
 )
-from calcli.reporting.page import page
+from calcli.reporting.page import Limit, page
 from calcli.reporting.views.parts import counted
 from calcli.reporting.views.room import drawn_only, with_drawn_first
 from calcli.reporting.views.states import SIGNS
@@ -525,7 +525,7 @@ def test_the_page_is_whole_without_script_or_network():
     model, _ = model_of(z, y, fitted(z, y), group=group)
     source = page_of(
         model,
-        limits=[(True, "ece is 0.2"), (False, "nll is 1")],
+        limits=[Limit(True, "ece is 0.2"), Limit(False, "nll is 1")],
         commands=[["calcli", "a b"]],
     )
     read = Elements(source)

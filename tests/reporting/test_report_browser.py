@@ -25,7 +25,7 @@ import calcli
 from calcli.evaluation.json_output import result_json
 from calcli.evaluation.watch_state import read
 from calcli.reporting.number_format import share
-from calcli.reporting.page import page
+from calcli.reporting.page import Limit, page
 
 pytestmark = pytest.mark.slow
 
@@ -90,7 +90,7 @@ def made(tmp_path_factory):
         page_of(
             model,
             title=HOSTILE,
-            limits=[(True, HOSTILE)],
+            limits=[Limit(True, HOSTILE)],
             commands=[["calcli", HOSTILE]],
         ),
         "utf-8",

@@ -39,7 +39,7 @@ from calcli.reporting.gather import (
     metrics_of_page,
     with_results,
 )
-from calcli.reporting.page import page
+from calcli.reporting.page import Limit, page
 from calcli.settings import command_words, common_fields
 
 MOST_GROUPS = 50
@@ -182,7 +182,7 @@ def compose(args: ReportArgs) -> Composed:
         models,
         evaluation,
         title=args.title or "",
-        limits=[(outcome.crossed, outcome.sentence) for outcome in outcomes],
+        limits=[Limit(outcome.crossed, outcome.sentence) for outcome in outcomes],
         commands=args.commands,
         watch=state,
     )
