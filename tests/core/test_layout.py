@@ -90,7 +90,14 @@ IMPORTER_LAYERS = [
     ["proposing"],
     ["sources", "unit_files"],
     ["formats", "readers"],
-    ["harness_logs", "label_scores", "large_text_table", "npy_members", "zip_members"],
+    [
+        "harness_logs",
+        "label_scores",
+        "labelled_arrays",
+        "large_text_table",
+        "npy_members",
+        "zip_members",
+    ],
     [
         "arrow_columns",
         "classifications",

@@ -536,3 +536,28 @@ def test_labels_that_number_the_sorted_names_are_asked_about(run):
     assert labels.tolist() == by_name[y].tolist()
     found, labels, _ = rows_of(run, "t.csv", "--class-names", "fox,cat,dog")
     np.testing.assert_allclose(found, softmax(z), rtol=1e-9)
+
+
+@pytest.mark.parametrize("scores", [P, Z], ids=["probs", "logits"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_array_with_labels_beside_its_scores(run, scores, is_first):
+    """``np.column_stack([scores, labels])``, which was refused as scores without labels."""
+    stacked = [Y, scores] if is_first else [scores, Y]
+    np.save("s.npy", np.column_stack(stacked))
+    p = P if scores is P else softmax(Z)
+    said = check(rows_of(run, "s.npy"), p)
+    place = 0 if is_first else P.shape[1]
+    assert f"column {place} was read as the labels" in said
+
+
+def test_arrays_of_scores_alone_keep_all_their_columns(run):
+    """A last logit that is always 0, of a reference class, or a whole number at times."""
+    z = np.round(Z, 3)
+    z[:, -1] = 0.0
+    np.save("z.npy", z)
+    np.save("y.npy", Y)
+    np.testing.assert_allclose(rows_of(run, "z.npy", "y.npy")[0], softmax(z), rtol=1e-9)
+    z[::2, -1] = 1.0
+    z[0, -1] = 0.5
+    np.save("z.npy", z)
+    np.testing.assert_allclose(rows_of(run, "z.npy", "y.npy")[0], softmax(z), rtol=1e-9)

@@ -6,6 +6,7 @@ from math import prod
 import numpy as np
 
 from calcli.importers.formats import reader
+from calcli.importers.labelled_arrays import has_labels, table_of_columns
 from calcli.importers.npy_members import NpzArrays, read_header
 from calcli.importers.pickled import load_arrays, table_of_content
 from calcli.importers.ragged import Parts, array_of_objects
@@ -38,6 +39,9 @@ def read_npy(file: SourceFile) -> Table:
     if header is not None and header.dtype.names is not None:
         return _table_of_records(file)
     open_map = partial(np.load, path, mmap_mode="r", allow_pickle=False)
+    is_named = bool(file.request.scores or file.request.labels)
+    if header is not None and not is_named and has_labels(open_map()):
+        return table_of_columns(path, "npy", open_map())
     load = partial(Mapped, open_map, path, path.stem)
     return Table.of(path, "npy", {path.stem: load}, is_single=True)
 
