@@ -875,7 +875,7 @@ def test_slabs_smaller_than_the_source_change_nothing(
     whole = bring(
         tmp_path / "a.npz", tmp_path / "out.h5", split=["cal=0.3", "test=rest"]
     )
-    monkeypatch.setattr("calcli.importers.building.bundles.SLAB_BYTES", 7 * 2 * K * 4)
+    monkeypatch.setattr("calcli.importers.building.imported.SLAB_BYTES", 7 * 2 * K * 4)
     slabs = bring(
         tmp_path / "a.npz", tmp_path / "out.h5", split=["cal=0.3", "test=rest"]
     )

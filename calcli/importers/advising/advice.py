@@ -79,7 +79,12 @@ def _unit_to_propose(request: ImportRequest, arrays: Arrays) -> str | None:
 def with_command(
     problem: CalcliError, arrays: Arrays, request: ImportRequest, where: str
 ) -> CalcliError:
-    """The error, with what each array looks like and the command that reads them so."""
+    """The error, with what each array looks like and the command that reads them so.
+
+    One that says itself why there is no command stays as it is.
+    """
+    if problem.no_command:
+        return problem
     suggestions = suggest(arrays, request, where)
     described = f"; it has {suggestions.looks.listing()}"
     if not suggestions.looks.has_any:

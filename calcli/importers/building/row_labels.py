@@ -24,7 +24,7 @@ from calcli.importers.remarks import remark
 from calcli.importers.table import Column
 from calcli.io import validate
 from calcli.items import counts_up
-from calcli.numerics import AnyArray
+from calcli.numerics import AnyArray, IntArray
 
 LEFT_OUT = -(1 << 31)
 """Label of rows whose label is a fraction that is to be ignored."""
@@ -79,48 +79,114 @@ def labels_of_rows(
     classes: Classes,
 ) -> ClassLabels:
     """Checked class indices of all rows, ignored labels in place."""
-    column = reading.columns[reading.labels or ""]
-    where = reading.where
-    n, k = scores.shape[0], max((*scores.shape, 1)[1], 2)
-    is_binary = len(scores.shape) == 1 or scores.shape[1] == 1
-    _refuse_header(raw, n, column)
-    _refuse_transposed(scores, raw, where)
-    if is_binary and not ignore:
-        word = None if request.scores else classes.positive
-        contradictions.refuse_other_column(raw, n, word, where, column.where)
-        contradictions.refuse_top_confidence(raw, reading, column.where)
-    are_headers = reading.extras.get("class_names") == headers_path(reading.scores)
-    if classes.names and are_headers and not (request.scores or request.class_names):
-        contradictions.refuse_other_order(
-            raw, classes.names, list(reading.score_column.parts), where
-        )
-    names = classes.names
-    is_of_apply = "calibrated_by" in reading.extras
-    are_indices = is_of_apply or column.attributes.get("first_index") == 0
-    if are_indices and raw.dtype.kind in "iu":
-        names = None  # calcli writes indices
-    raw = _from_first_index(raw, column)
-    is_label = ~np.isin(raw, ignore)
-    if request.class_names and _count_from_1(raw[is_label], request.class_names):
-        raw = np.where(is_label, raw - 1, raw)
-        names = None  # the user has said what the numbers are
-    if reading.score_column.counts_from_1:
-        raw = _as_columns_count(raw, k, reading, column, has_names=bool(names))
-    raw = _with_whole_ignored(raw, ignore)
-    class_labels = to_labels(raw, n, k, names, column.where, classes.positive)
-    contradictions.refuse_reversed_alphabet(
-        scores, class_labels, column.where, _names_option
-    )
-    labels = validate.check_labels(
-        class_labels.labels, n, k, column.where, tuple(ignore)
-    )
-    if raw.dtype.kind in "iu" and not (is_binary or are_indices or request.class_names):
-        answers = Answers.of(scores, labels, ignore)
-        refuse_counted_from_1(answers, k, column.where)
-        if are_headers and classes.names and not request.scores:
-            columns = list(reading.score_column.parts)
-            refuse_sorted_names(answers, classes.names, columns, where)
+    rows = _LabelledRows(scores, reading, request, ignore, classes)
+    rows.refuse_what_is_no_label(raw)
+    indices, names = rows.counted_from_0(raw)
+    k = rows.k
+    where = rows.column.where
+    class_labels = to_labels(indices, rows.n, k, names, where, classes.positive)
+    contradictions.refuse_reversed_alphabet(scores, class_labels, where, _names_option)
+    labels = validate.check_labels(class_labels.labels, rows.n, k, where, tuple(ignore))
+    if raw.dtype.kind in "iu":
+        rows.refuse_misplaced(labels)
     return ClassLabels(labels, class_labels.class_names)
+
+
+@dataclass(frozen=True)
+class _LabelledRows:
+    """Scores (n, k) or (n,) whose labels are read, and what is known of the classes."""
+
+    scores: Any
+    reading: Reading
+    request: ImportRequest
+    ignore: Sequence[float]
+    classes: Classes
+
+    @property
+    def n(self) -> int:
+        return int(self.scores.shape[0])
+
+    @property
+    def k(self) -> int:
+        """Number of classes; one column of scores is that of class 1 of two."""
+        return 2 if self.is_binary else max(int(self.scores.shape[1]), 2)
+
+    @property
+    def is_binary(self) -> bool:
+        """True for one column of scores."""
+        return len(self.scores.shape) == 1 or self.scores.shape[1] == 1
+
+    @property
+    def column(self) -> Column:
+        """The labels as they are in the file."""
+        return self.reading.columns[self.reading.labels or ""]
+
+    @property
+    def score_names(self) -> list[str]:
+        """Names of the columns that the scores were joined from."""
+        return list(self.reading.score_column.parts)
+
+    @property
+    def are_named_by_headers(self) -> bool:
+        """True if the names of the classes are those of the columns of scores."""
+        header = headers_path(self.reading.scores)
+        has_headers = self.reading.extras.get("class_names") == header
+        return bool(self.classes.names) and has_headers
+
+    @property
+    def are_indices(self) -> bool:
+        """True if calcli or the format wrote whole numbers as class indices."""
+        is_of_apply = "calibrated_by" in self.reading.extras
+        return is_of_apply or self.column.attributes.get("first_index") == 0
+
+    def refuse_what_is_no_label(self, raw: AnyArray) -> None:
+        """Raise DataError for labels that other columns of the file contradict."""
+        where = self.reading.where
+        _refuse_header(raw, self.n, self.column)
+        _refuse_transposed(self.scores, raw, where)
+        if self.is_binary and not self.ignore:
+            word = None if self.request.scores else self.classes.positive
+            contradictions.refuse_other_column(
+                raw, self.n, word, where, self.column.where
+            )
+            contradictions.refuse_top_confidence(raw, self.reading, self.column.where)
+        is_chosen = self.request.scores or self.request.class_names
+        if self.classes.names and self.are_named_by_headers and not is_chosen:
+            contradictions.refuse_other_order(
+                raw, self.classes.names, self.score_names, where
+            )
+
+    def counted_from_0(self, raw: AnyArray) -> tuple[AnyArray, list[str] | None]:
+        """Labels of which whole numbers count from 0, and the names that words among
+        them may be; None where numbers are no names.
+        """
+        names = self.classes.names
+        if self.are_indices and raw.dtype.kind in "iu":
+            names = None
+        raw = _from_first_index(raw, self.column)
+        is_label = ~np.isin(raw, self.ignore)
+        chosen = self.request.class_names
+        if chosen and _count_from_1(raw[is_label], chosen):
+            raw = np.where(is_label, raw - 1, raw)
+            names = None  # the user has said what the numbers are
+        if self.reading.score_column.counts_from_1:
+            raw = _as_columns_count(
+                raw, self.k, self.reading, self.column, has_names=bool(names)
+            )
+        return _with_whole_ignored(raw, self.ignore), names
+
+    def refuse_misplaced(self, labels: IntArray) -> None:
+        """Raise DataError for indices that count the classes otherwise.
+
+        Not where calcli wrote them, or the user has named the classes.
+        """
+        if self.is_binary or self.are_indices or self.request.class_names:
+            return
+        answers = Answers.of(self.scores, labels, self.ignore)
+        refuse_counted_from_1(answers, self.k, self.column.where)
+        names = self.classes.names
+        if names and self.are_named_by_headers and not self.request.scores:
+            refuse_sorted_names(answers, names, self.score_names, self.reading.where)
 
 
 def _names_option(first: str, second: str) -> str:
