@@ -15,6 +15,11 @@ from calcli.calibrator import Context
 from calcli.errors import UsageError
 from calcli.evaluation.cross_validation import fold_fits, folds_of, held_out_table
 from calcli.evaluation.differences import differences
+from calcli.evaluation.leaderboard import (
+    COMPARED,
+    LEADERBOARD_METRICS,
+    LeaderboardEntry,
+)
 from calcli.metrics.context import MetricContext
 from calcli.metrics.losses import paired_sums
 from calcli.metrics.settings import MetricSettings
@@ -23,6 +28,7 @@ from calcli.rows import ArrayRows
 from calcli.statistics.friedman import nemenyi_distance, not_told_apart
 from calcli.statistics.p_values import holm
 from calcli.statistics.paired import PairedSums
+from calcli.workers.journal import Journal
 
 
 def write(name, z, y, **more):
@@ -474,6 +480,48 @@ def test_json_is_short_for_a_format(run, three):
         assert (
             run(*words, "--json", "--format", "json").out == run(*words, "--json").out
         )
+
+
+def test_a_job_file_is_gone_on_from(run, three, monkeypatch):
+    words = (*three, "--methods", "ts,ec", "-o", "r.json")
+    close = Journal.close
+    with monkeypatch.context() as stopped:
+        stopped.setattr(
+            Journal, "close", lambda journal, *, done: close(journal, done=False)
+        )
+        first = compared(run, *words)
+    Path("r.json").unlink()
+    again = run("compare", *words, "--json")
+    assert "9 of 9 results are there already" in again.err
+    assert json.loads(again.out) == first  # seconds too: nothing was fitted again
+    assert not Path("r.json.job").exists()
+
+
+def test_a_job_file_of_another_version_is_not_gone_on_from(run, three, monkeypatch):
+    """0.2.0 kept the entries themselves, their differences as the JSON has them."""
+    words = (*three, "--methods", "ts", "-o", "r.json")
+    fresh = compared(run, *words)
+    difference = {"value": 0.1, "se": 0.1, "p_value": 0.3}
+    former = LeaderboardEntry(
+        "m0.h5",
+        "ts",
+        300,
+        4,
+        "",
+        1.0,
+        {name: {"value": 0.5} for name in LEADERBOARD_METRICS},
+        differences=dict.fromkeys(COMPARED, difference),
+        against=("m0.h5", "uncalibrated"),
+    )
+    monkeypatch.setattr(Journal, "__getitem__", lambda journal, key: former)
+    Path("r.json").unlink()
+    again = compared(run, *words)
+    assert without_seconds(again) == without_seconds(fresh)
+
+
+def without_seconds(content):
+    results = [{**result, "seconds": None} for result in content["results"]]
+    return {**content, "results": results}
 
 
 def test_a_result_file_is_gone_on_from(run, three):

@@ -33,7 +33,12 @@ from msgspec import UNSET
 
 from calcli import __version__
 from calcli.cli import options as o
-from calcli.cli.compare_results import EarlierResults, read_results
+from calcli.cli.compare_results import (
+    EarlierResults,
+    for_job_file,
+    from_job_file,
+    read_results,
+)
 from calcli.cli.compare_tables import Leaderboard
 from calcli.cli.compare_tasks import (
     CompareTask,
@@ -402,8 +407,9 @@ class _Work:
             self._take_over(path, read_results(path))
         for key, entry in self.plan.items():
             with suppress(KeyError):
-                finished = self.journal[self._key(entry)]
-                if isinstance(finished, board.LeaderboardEntry):
+                kept = self.journal[self._key(entry)]
+                finished = from_job_file(entry, kept)
+                if finished is not None:
                     self.done.setdefault(key, finished)
         if self.done:
             self.command.say(
@@ -510,7 +516,7 @@ class _Work:
             baseline = baselines.get(entry.against)
             self.done[key] = board.entered(entry, outcome, baseline, settings)
             if outcome.table is not None and self.journal is not None:
-                self.journal[self._key(entry)] = self.done[key]
+                self.journal[self._key(entry)] = for_job_file(self.done[key])
         step = f"comparing, {key[0]} {key[1]} done"
         self.command.progress(step, len(self.done), len(self.plan))
 
