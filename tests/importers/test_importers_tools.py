@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -12,6 +13,7 @@ from test_importers_variants import NAMES, N, P, Y, Z, rows_of
 from calcli.errors import DataError
 from calcli.importers import large_text_table
 from calcli.importers.building.labels import to_labels
+from calcli.importers.building.misplaced_labels import Answers
 from calcli.numerics import softmax
 
 WORDS = [NAMES[y] for y in Y]
@@ -511,6 +513,49 @@ def test_labels_from_1_are_read_where_the_scores_follow_them(run):
     assert rows_of(run, "s.npz")[1].tolist() == y.tolist()
     np.savez("s.npz", logits=np.random.default_rng(0).permutation(z), labels=y)
     assert rows_of(run, "s.npz")[1].tolist() == y.tolist()  # nothing is shown
+
+
+def test_labels_of_all_rows_tell_whether_none_is_0(run):
+    """Of rows sorted by their labels the first 8192 had been taken for all."""
+    y = np.repeat([1, 2, 0], [9000, 500, 500])
+    z = np.random.default_rng(0).normal(size=(len(y), 3))
+    z[:, 0] += 3.0
+    np.savez("s.npz", logits=z, labels=y)  # the model says 0 whatever the label
+    assert rows_of(run, "s.npz")[1].tolist() == y.tolist()
+
+
+def test_rows_all_over_the_file_are_held_against_their_labels(run):
+    """The model mistakes all fish, with which the file begins, for cats."""
+    y = np.repeat([0, 1, 2], [9000, 9000, 9000])
+    z = np.eye(3)[y] * 3.0 + np.random.default_rng(0).normal(size=(len(y), 3))
+    z[y == 0] += [0.0, 6.0, 0.0]
+    lines = ["fish,cat,hen,label"]  # the sorted names: cat is 0, fish 1
+    for row, label in zip(softmax(z).tolist(), y.tolist(), strict=True):
+        lines.append(f"{row[0]!r},{row[1]!r},{row[2]!r},{label}")
+    write("t.csv", "\n".join(lines) + "\n")
+    assert rows_of(run, "t.csv")[1].tolist() == y.tolist()
+
+
+def test_rows_of_equal_scores_say_nothing_of_their_labels(run):
+    """The first of equal scores, that of class 0, had been the prediction."""
+    y = np.tile([1, 1, 2], 100)
+    p = np.full((len(y), 3), 1 / 3)
+    p[:9] = np.eye(3)[y[:9]] * 0.7 + 0.1
+    np.savez("s.npz", probs=p, labels=y)
+    assert rows_of(run, "s.npz")[1].tolist() == y.tolist()
+
+
+def test_the_scores_of_many_classes_are_held_against_labels_in_little_memory():
+    scores = np.zeros((4096, 5000), np.float32)  # 80 MB
+    labels = np.arange(4096)
+    scores[labels, labels] = 1.0
+    tracemalloc.start()
+    answers = Answers.of(scores, labels, ())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (answers.labels == answers.prediction).all()
+    assert (answers.smallest, answers.largest) == (0, 4095)
+    assert peak < 8 << 20
 
 
 def test_labels_that_number_the_sorted_names_are_asked_about(run):

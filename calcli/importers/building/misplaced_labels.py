@@ -14,23 +14,50 @@ from calcli.numerics import AnyArray, IntArray
 MOST_COMPARED = 1 << 13
 """Rows whose largest score is held against their label."""
 
+MOST_BYTES = 64 << 20
+"""Bytes of the scores of these rows, of which there are fewer with many classes."""
+
+PIECES = 64
+"""Pieces of the file from which they come: rows may be sorted by their labels."""
+
 FEWEST_CLASSES = 3
 """Of two classes the scores may be wrong more often than not for other reasons."""
 
 
 class Answers(NamedTuple):
-    """Labels of some rows, and the column of the largest score of each."""
+    """Labels of some rows, and the column of the largest score of each.
+
+    smallest, largest : of the labels of all rows; 0 and -1 where there are none.
+    """
 
     labels: IntArray
     prediction: IntArray
+    smallest: int
+    largest: int
 
     @classmethod
     def of(cls, scores: Any, labels: AnyArray, ignore: Sequence[float]) -> "Answers":
-        """Answers of the rows whose label is not to be ignored."""
-        rows = np.asarray(scores[:MOST_COMPARED])
-        some = labels[: len(rows)]
-        is_used = ~np.isin(some, ignore)
-        return cls(some[is_used], rows.argmax(axis=1)[is_used])
+        """Answers of rows all over the file that have one largest score and a label
+        that is not to be ignored.
+        """
+        some = []
+        predictions = []
+        for rows in _compared_rows(
+            len(labels), scores.shape[1] * scores.dtype.itemsize
+        ):
+            block = np.asarray(scores[rows])
+            is_largest = block == block.max(axis=1, keepdims=True)
+            has_one = np.count_nonzero(is_largest, axis=1) == 1
+            is_used = has_one & ~np.isin(labels[rows], ignore)
+            some.append(labels[rows][is_used])
+            predictions.append(is_largest[is_used].argmax(axis=1))
+        used = labels[~np.isin(labels, ignore)]
+        return cls(
+            labels=np.concatenate(some),
+            prediction=np.concatenate(predictions),
+            smallest=int(used.min()) if len(used) else 0,
+            largest=int(used.max()) if len(used) else -1,
+        )
 
     def share(self, labels: IntArray) -> float:
         """How often the prediction is one of these labels."""
@@ -47,10 +74,20 @@ class Answers(NamedTuple):
         return bool(n_others - n_given > SURE * np.sqrt(n_others + n_given))
 
 
+def _compared_rows(n: int, row_bytes: int) -> list[slice]:
+    """Pieces of n rows of so many bytes, evenly apart; all rows where they are few."""
+    n_compared = min(MOST_COMPARED, max(PIECES, MOST_BYTES // row_bytes))
+    if n <= n_compared:
+        return [slice(0, n)]
+    size = n_compared // PIECES
+    starts = np.linspace(0, n - size, PIECES).astype(int).tolist()
+    return [slice(start, start + size) for start in starts]
+
+
 def refuse_counted_from_1(answers: Answers, k: int, where: str) -> None:
     """Raise DataError for labels 1 to less than k that are the prediction plus 1."""
     labels = answers.labels
-    if k < FEWEST_CLASSES or not len(labels) or labels.min() < 1 or labels.max() >= k:
+    if k < FEWEST_CLASSES or answers.smallest < 1 or answers.largest >= k:
         return
     if not answers.fit_better(labels - 1):
         return
@@ -78,7 +115,7 @@ def refuse_sorted_names(
     if k < FEWEST_CLASSES or len(columns) != k or (order == np.arange(k)).all():
         return
     labels = answers.labels
-    are_places = len(labels) > 0 and labels.min() >= 0 and labels.max() < k
+    are_places = answers.smallest >= 0 and 0 <= answers.largest < k
     if counts_up(sorted(names)) or not are_places:
         return
     if not answers.fit_better(order[labels]):
