@@ -1026,6 +1026,20 @@ def test_an_answer_named_label_beside_the_gold_is_the_prediction(run):
     assert "could all be labels" in run("evaluate", "same.csv").line
 
 
+def test_labels_in_words_beside_their_numbers_are_the_labels(run):
+    """``label_idx`` and ``label_name`` say the same of every row, ``label_b`` does not."""
+    truth = (P.argmax(axis=1) == Y).mean()
+    numbers = {"label_idx": list(map(int, Y)), "label_name": SPECIES}
+    table("both.csv", {**numbers, **scores("{}"), "pred_idx": [0] * N})
+    done = run("evaluate", "both.csv", "--metric", "accuracy", "--json")
+    assert done.code == 0, done.err
+    accuracy = json.loads(done.out)["results"][0]["metrics"]["accuracy"]["value"]
+    assert accuracy == truth
+    other = [NAMES[(k + 1) % 3] if i < 9 else NAMES[k] for i, k in enumerate(Y)]
+    table("raters.csv", {"label_a": SPECIES, "label_b": other, **scores("{}")})
+    assert run("evaluate", "raters.csv").code != 0
+
+
 def test_a_model_that_is_right_in_every_row_keeps_its_labels(run):
     """Beside a labelling that has nothing to do with the scores, nothing is decided."""
     fine = [NAMES[k] for k in P.argmax(axis=1)]

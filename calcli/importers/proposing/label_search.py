@@ -75,6 +75,9 @@ class LabelSearch:
         here = list(filter(self.is_beside, labels))
         if len(here) < 2:
             return labels
+        in_words = self._in_words(here)
+        if in_words is not None:
+            return [in_words]
         predicted = []
         others = []
         for name in here:
@@ -91,6 +94,24 @@ class LabelSearch:
                 " it is read as the prediction"
             )
         return [name for name in labels if name not in predicted]
+
+    def _in_words(self, labels: Sequence[Name]) -> Name | None:
+        """The labels that name the classes, where all others are their numbers.
+
+        So ``label_name`` beside ``label_idx``; None where they say different things.
+        """
+        in_words = []
+        classes = set()
+        for name in labels:
+            indices = self.arrays.class_indices(self.score.path, name.path)
+            if indices is None:
+                return None
+            classes.add(indices.tobytes())
+            if self.arrays.load(name.path).dtype.kind not in "iu":
+                in_words.append(name)
+        if len(in_words) != 1 or len(classes) != 1:
+            return None
+        return in_words[0]
 
     def proven(self) -> Label | None:
         """The one column that its values prove to be the labels; else None."""
