@@ -70,7 +70,7 @@ class Importing(Columns):
         typer.Option(
             "--class-axis",
             metavar="AXIS",
-            help="Axis of the classes, of scores of pixels or tokens.",
+            help="Axis of the classes: 0 of (classes, rows), else of pixels or tokens.",
             min=-9,
             max=9,
         ),

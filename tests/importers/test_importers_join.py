@@ -13,7 +13,7 @@ import pytest
 from imports import bring, plan
 from run_calcli import process, runner
 
-from calcli.errors import DataError, UsageError
+from calcli.errors import CalcliError, DataError, UsageError
 from calcli.importers.building.dealing import Splitting
 from calcli.importers.building.labels import to_labels
 from calcli.importers.import_request import ImportRequest
@@ -506,8 +506,39 @@ def test_shards_of_one_score_a_row_may_have_either_shape(tmp_path):
 def test_classes_by_rows_are_seen_whatever_the_shape_of_the_labels(tmp_path):
     """As MATLAB writes them, (k, n) and (1, n): the labels were to be (k,)."""
     np.savez(tmp_path / "a.npz", logits=Z.T, labels=Y[None])
-    with pytest.raises(DataError, match="classes by rows"):
+    with pytest.raises(DataError, match="classes on the first axis"):
         import_scores([tmp_path / "a.npz"], tmp_path / "o.h5", ImportRequest())
+
+
+@pytest.mark.parametrize("name", ["logits", "scores"])
+def test_classes_on_the_first_axis_are_read_by_the_command_of_the_refusal(
+    tmp_path, name
+):
+    """The kind of numbers without a name is proven after they are turned."""
+    p = np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True)
+    source = tmp_path / "a.npz"
+    np.savez(source, **{name: Z.T if name == "logits" else p.T}, labels=Y)
+    with pytest.raises(CalcliError) as refused:
+        import_scores([source], tmp_path / "o.h5", ImportRequest())
+    (command,) = refused.value.commands
+    assert command[3:5] == ("--class-axis", "0")
+    import_scores([source], tmp_path / "o.h5", ImportRequest(class_axis=0))
+    expected, kind = (Z, "logits") if name == "logits" else (p, "probs")
+    with h5py.File(tmp_path / "o.h5") as file:
+        np.testing.assert_allclose(file[kind][()], expected, atol=1e-7)
+        np.testing.assert_array_equal(file["labels"][()], Y)
+
+
+def test_the_first_axis_is_no_axis_of_classes_in_a_table(tmp_path):
+    """Columns of a table are classes already."""
+    header = ",".join(f"logit_{k}" for k in range(Z.shape[1]))
+    table = np.column_stack([Z, Y])
+    text = [f"{header},label", *(",".join(map(str, row)) for row in table.tolist())]
+    (tmp_path / "a.csv").write_text("\n".join(text).replace(".0\n", "\n"))
+    with pytest.raises(UsageError, match="--class-axis 0: .*expected one from 1"):
+        import_scores(
+            [tmp_path / "a.csv"], tmp_path / "o.h5", ImportRequest(class_axis=0)
+        )
 
 
 # ---- calibrators that have been applied to the files

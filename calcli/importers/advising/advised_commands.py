@@ -11,7 +11,7 @@ SINGLE_VALUES = (
     *("kind", "normalize", "confidence", "correct", "ids", "unit", "sample_weight"),
     *("class_names", "gold"),
 )
-NUMBERS = ("choices",)
+NUMBERS = ("choices", "class_axis")
 SEVERAL_VALUES = ("scores", "labels", "group_by")
 SWITCHES = ("percent", "drop_missing", "drop_duplicates", "per_label")
 """Options that an advised command may have, by the number of their values."""

@@ -17,6 +17,7 @@ from itertools import chain
 
 from calcli.importers.arranging.choices import by_number_of_choices
 from calcli.importers.arranging.class_words import with_words_of_classes
+from calcli.importers.arranging.classes_first import with_classes_last
 from calcli.importers.arranging.families import with_families
 from calcli.importers.arranging.headerless import headerless
 from calcli.importers.arranging.long_tables import with_a_row_per_sample
@@ -55,6 +56,8 @@ def _with_arrays(table: Table, request: ImportRequest) -> Table:
     if table.records:
         table = with_columns(table, request)
     if table.n_rows is None:
+        if request.class_axis == 0:
+            table = with_classes_last(table)
         return _with_gaps(table) if request.drop_missing else table
     if not table.has_header:
         return headerless(table, request)

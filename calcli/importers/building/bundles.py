@@ -9,6 +9,7 @@ import numpy as np
 
 from calcli.block import PADDING
 from calcli.errors import DataError, UsageError
+from calcli.importers.arranging.classes_first import CLASSES_FIRST
 from calcli.importers.building import contradictions
 from calcli.importers.building.class_axis import class_axis_of
 from calcli.importers.building.imported import Imported
@@ -57,7 +58,10 @@ def build(
         if isinstance(scores, Parts):
             scores = scores.padded(np.nan)
     else:
-        axis = class_axis_of(scores, labels, request.class_axis, where)
+        requested = request.class_axis
+        if CLASSES_FIRST in reading.score_column.attributes and len(scores.shape) == 2:
+            requested = None  # they are last now
+        axis = class_axis_of(scores, labels, requested, where)
         if axis is not None:
             dense = Dense(scores, labels, axis, where, ignore, request)
             return _build_dense(dense, reading, request, kind)

@@ -65,7 +65,7 @@ def _requested_axis(
     if len(shape) < 3 or not 0 < axis < len(shape):
         raise UsageError(
             f"--class-axis {requested}: {where} has shape {shape}, expected one from 1"
-            " of three or more"
+            " of three or more, or 0 of two"
         )
     expected = label_shapes(shape, axis)
     if label_shape is not None and label_shape not in expected:

@@ -16,6 +16,7 @@ from calcli.importers.building.misplaced_labels import (
     refuse_sorted_names,
 )
 from calcli.importers.building.word_labels import ClassLabels, texts_of
+from calcli.importers.evidence.orientation import refuse_classes_first
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names.array_names import headers_path
 from calcli.importers.names.column_options import some_of
@@ -143,7 +144,7 @@ class _LabelledRows:
         """Raise DataError for labels that other columns of the file contradict."""
         where = self.reading.where
         _refuse_header(raw, self.n, self.column)
-        _refuse_transposed(self.scores, raw, where)
+        refuse_classes_first(tuple(self.scores.shape), raw.shape, where)
         if self.is_binary and not self.ignore:
             word = None if self.request.scores else self.classes.positive
             contradictions.refuse_other_column(
@@ -249,19 +250,6 @@ def _with_whole_ignored(raw: AnyArray, ignore: Sequence[float]) -> AnyArray:
     if not fractions or raw.dtype.kind != "f":
         return raw
     return np.where(np.isin(raw, fractions), LEFT_OUT, raw)
-
-
-def _refuse_transposed(scores: Any, raw: AnyArray, where: str) -> None:
-    """Raise DataError for as many labels as columns of scores, not as rows."""
-    shape = tuple(scores.shape)
-    if len(shape) < 2:
-        return
-    k = max(shape[1], 2)
-    if k != shape[0] and raw.shape in ((k,), (k, 1), (1, k)):
-        raise DataError(
-            f"{where}: has shape {shape} for {k} labels: classes by rows? Save the"
-            " scores transposed, (rows, classes)"
-        )
 
 
 def _refuse_header(raw: AnyArray, n: int, column: Column) -> None:

@@ -10,6 +10,7 @@ from calcli.errors import UsageError, unknown_name
 from calcli.importers.arranging.padded_options import under_names_in_memory
 from calcli.importers.evidence.blocks import blocks
 from calcli.importers.evidence.kinds import KindEvidence
+from calcli.importers.evidence.orientation import refuse_classes_first
 from calcli.importers.evidence.signs import sign_of
 from calcli.importers.evidence.source_arrays import Arrays
 from calcli.importers.import_request import ImportRequest
@@ -165,6 +166,10 @@ def _kind_of(
         return proof
     if proof.kind and (are_named or _are_scores(score, label, arrays)):
         return proof
+    if label is not None:
+        shape = tuple(arrays.load(score.path).shape)
+        labels = arrays.load(label.path)
+        refuse_classes_first(shape, tuple(labels.shape), f"{where}: {score.path}")
     what = f"{score.path!r} holds"
     if is_generated(score):
         what = "the columns hold"
