@@ -262,8 +262,9 @@ class Digits:
         """
         grid = self.grid(kind)
         step = grid.step(kind)
-        if step is None:
-            step = min(grid.shown_step(kind) or 0.0, FEW_STEP)
+        if step is not None:
+            return sum_tolerance(k, step)
+        step = min(grid.shown_step(kind) or 0.0, FEW_STEP)
         return max(sum_tolerance(k, step), self.narrowest(kind).sum_tolerance)
 
     def narrowest(self, kind: FloatType) -> FloatType:

@@ -22,7 +22,13 @@ from calcli.methods.compared.identity import Identity
 from calcli.metrics.collect import collect, summarise
 from calcli.numerics import softmax
 from calcli.registry import method
-from calcli.rounding import digits_of_values, float_type, written_decimals
+from calcli.rounding import (
+    FLOAT64,
+    SUM_TOLERANCE,
+    digits_of_values,
+    float_type,
+    written_decimals,
+)
 from calcli.rows import ArrayRows
 from calcli.zeros import OLD, Zeros
 
@@ -104,6 +110,14 @@ def test_sums_of_bfloat16_miss_1_by_its_rounding(k):
     off[7] *= 1.02  # further than rounding goes
     with pytest.raises(DataError, match=r"sum to 1\.0"):
         nll(of_bfloat16(off), y)
+
+
+def test_sums_miss_1_by_as_much_in_a_file_and_in_the_bundle_that_is_made_of_it():
+    """256ths have eight decimals, and are bfloat16: the file was read, its bundle not."""
+    p = np.round(model(k=3)[0] * 256).clip(1) / 256
+    digits = digits_of_values(p, FLOAT64)
+    tolerance = Zeros.of(digits, FLOAT64).sum_tolerance(3)
+    assert digits.sum_tolerance(FLOAT64, 3) == tolerance == SUM_TOLERANCE
 
 
 @pytest.mark.parametrize(
