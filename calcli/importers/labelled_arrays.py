@@ -4,9 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
+from calcli.importers.evidence.blocks import blocks
+from calcli.importers.evidence.kinds import kind_of_scores
+from calcli.importers.evidence.label_evidence import label_evidence
 from calcli.importers.table import Column, Table
 from calcli.importers.text_cells import held_column
-from calcli.numerics import AnyArray
+from calcli.numerics import AnyArray, IntArray
 
 FEWEST_LABELLED = 30
 """Rows of an array in which a column of whole numbers is no chance."""
@@ -15,9 +18,10 @@ FEWEST_COLUMNS = 3
 
 
 def has_labels(array: AnyArray) -> bool:
-    """True where one column, at an end, holds classes of which the others are scores.
+    """True where one column, at an end, holds the classes that the others score.
 
-    So ``np.column_stack([probs, labels])`` makes them. Scores are no whole numbers.
+    So ``np.column_stack([probs, labels])`` makes them. Scores are no whole numbers,
+    and labels follow them, as a fold, a group or one more score does not.
     """
     if array.ndim != 2 or array.dtype.kind != "f" or len(array) < FEWEST_LABELLED:
         return False
@@ -29,7 +33,28 @@ def has_labels(array: AnyArray) -> bool:
     if is_first == is_last:
         return False
     scores = array[:, 1:] if is_first else array[:, :-1]
-    return bool((scores != np.floor(scores)).any(axis=0).all())
+    column = array[:, 0] if is_first else array[:, -1]
+    return _are_scores(scores) and _follow(column.astype(np.int64), scores)
+
+
+def _are_scores(values: AnyArray) -> bool:
+    """True where no column holds whole numbers alone."""
+    has_fraction = np.zeros(values.shape[1], dtype=np.bool_)
+    for block in blocks(values):
+        has_fraction |= (block != np.floor(block)).any(axis=0)
+    return bool(has_fraction.all())
+
+
+def _follow(classes: IntArray, scores: AnyArray) -> bool:
+    """True for classes that are surely the labels of these scores.
+
+    Rows without an answer, which are NaN, prove nothing.
+    """
+    is_answer = np.isfinite(scores.sum(axis=1))
+    answers = scores[is_answer]
+    kind = kind_of_scores(answers).kind
+    evidence = label_evidence(answers, classes[is_answer], kind)
+    return evidence is not None and evidence.is_proven
 
 
 def _are_classes(column: AnyArray, k: int) -> bool:

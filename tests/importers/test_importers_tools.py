@@ -606,3 +606,41 @@ def test_arrays_of_scores_alone_keep_all_their_columns(run):
     z[0, -1] = 0.5
     np.save("z.npy", z)
     np.testing.assert_allclose(rows_of(run, "z.npy", "y.npy")[0], softmax(z), rtol=1e-9)
+
+
+def beside(*columns):
+    np.save("s.npy", np.column_stack(columns))
+
+
+@pytest.mark.parametrize("what", ["fold", "group", "score"])
+def test_columns_that_are_no_labels_are_not_read_as_labels(run, what):
+    """Whole numbers that do not follow the scores had become labels, with a warning."""
+    z, y = truth(400, 3, seed=3, scale=3.0)
+    rows = np.arange(len(y))
+    if what == "fold":
+        beside(softmax(z), rows % 3)
+    if what == "group":
+        beside(rows // 200, z)
+    if what == "score":
+        beside(z[:, :2], z[:, 2] > 0)  # a logit that was rounded
+    assert "found no labels" in run("extract", "s.npy", "-o", "o.h5").line
+
+
+def test_a_probability_that_is_0_or_1_is_no_label(run):
+    """As of a class that a rule decides; labels in a file of their own were refused."""
+    z, y = truth(400, 3, seed=3, scale=3.0)
+    p = np.column_stack([softmax(z), np.zeros(len(y))])
+    p[::5] = [0.0, 0.0, 0.0, 1.0]
+    np.save("probs.npy", p)
+    np.save("labels.npy", y)
+    found, labels, _ = rows_of(run, "probs.npy", "labels.npy")
+    np.testing.assert_allclose(found, p, atol=1e-12)
+    assert labels.tolist() == y.tolist()
+
+
+def test_an_array_with_labels_and_rows_without_an_answer(run):
+    z, y = truth(400, 3, seed=3, scale=3.0)
+    z[3] = np.nan
+    beside(z, y)
+    _, labels, _ = rows_of(run, "s.npy", "--drop-missing")
+    assert labels.tolist() == np.delete(y, 3).tolist()
