@@ -515,6 +515,17 @@ def test_labels_from_1_are_read_where_the_scores_follow_them(run):
     assert rows_of(run, "s.npz")[1].tolist() == y.tolist()  # nothing is shown
 
 
+def test_a_label_that_is_no_class_name_is_named_as_it_is_in_the_file(run):
+    """3 was named for 4, and labels from 2 to 4 were said to count from 1."""
+    z, y = counted_from_1()
+    np.savez("s.npz", logits=z[:, :3], labels=y + 1)
+    row = np.flatnonzero(y == 3)[0]
+    line = run("extract", "s.npz", "--class-names", "1,2,3", "-o", "o.h5").line
+    assert f"row {row} has label 4" in line
+    assert "count from 1" not in line
+    assert "1-based" not in line
+
+
 def test_labels_of_all_rows_tell_whether_none_is_0(run):
     """Of rows sorted by their labels the first 8192 had been taken for all."""
     y = np.repeat([1, 2, 0], [9000, 500, 500])

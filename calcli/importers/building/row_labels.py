@@ -205,10 +205,10 @@ def _from_first_index(raw: AnyArray, column: Column) -> AnyArray:
 
 
 def _count_from_1(labels: AnyArray, class_names: Sequence[str]) -> bool:
-    """True for numbers from 1 on, where --class-names counts the classes from 1."""
+    """True for numbers among --class-names, where these count the classes from 1."""
     if labels.dtype.kind not in "iu" or not counts_up(class_names, first=1):
         return False
-    return bool(labels.size and labels.min() >= 1)
+    return bool(labels.size and labels.min() >= 1 and labels.max() <= len(class_names))
 
 
 def _as_columns_count(
