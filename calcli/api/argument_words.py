@@ -5,11 +5,13 @@ rows are of files. Of arrays there is no command to type; an option is an argume
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
+from inspect import signature
 from os import PathLike
 from typing import Any, ParamSpec, TypeVar
 
+from calcli.api.tables import column_names
 from calcli.errors import CalcliError
 from calcli.items import are_all
 
@@ -18,6 +20,9 @@ Returned = TypeVar("Returned")
 
 COMMAND = re.compile(r"calcli (?:extract|fit|evaluate|apply|run|compare) [^;]*")
 """A command in a message, which is typed as it is."""
+
+LIKE_OPTIONS = re.compile(r"-[a-z]|calcli |: ")
+"""In a name: what would be read as words of the command line."""
 
 QUOTED = "device|kind|label|method|scheme|style"
 """Options whose values are words: strings in Python."""
@@ -109,11 +114,14 @@ def of_arrays(text: str) -> str:
     return in_arguments(text)
 
 
-def _spoken(problem: CalcliError, *, has_files: bool) -> CalcliError:
-    """Copy of an error in the words of Python."""
+def _spoken(
+    problem: CalcliError, names: Iterable[str], *, has_files: bool
+) -> CalcliError:
+    """Copy of an error in the words of Python. names : what the caller calls things."""
+    kept = {name: f"\ue000{number}\ue001" for number, name in enumerate(names)}
     if has_files:
         spoken = type(problem)(
-            in_arguments(problem.message),
+            _except_names(in_arguments, problem.message, kept),
             advice=problem.advice,
             no_command=problem.no_command,
             option=problem.option,
@@ -123,7 +131,45 @@ def _spoken(problem: CalcliError, *, has_files: bool) -> CalcliError:
     parts = [problem.message, problem.advice]
     if problem.no_command not in FILES_ONLY:
         parts.append(problem.no_command)
-    return type(problem)(of_arrays("; ".join(filter(None, parts))))
+    text = "; ".join(filter(None, parts))
+    return type(problem)(_except_names(of_arrays, text, kept))
+
+
+def _except_names(
+    change: Callable[[str], str], text: str, kept: Mapping[str, str]
+) -> str:
+    """A changed text, with names in it as they were. kept : what stands for each."""
+    for name, mark in kept.items():
+        text = text.replace(name, mark)
+    text = change(text)
+    for name, mark in kept.items():
+        text = text.replace(mark, name)
+    return text
+
+
+def _names_like_options(arguments: Iterable[Any]) -> list[str]:
+    """Names of files, columns, classes and the like that words of the command line are
+    in, the longest first.
+    """
+    names: set[str] = set()
+    for value in arguments:
+        if isinstance(value, str | PathLike):
+            names.update([str(value), *str(value).split(":")])  # FILE:GROUP
+        names.update(_texts(value), column_names(value) or ())
+    return sorted(filter(LIKE_OPTIONS.search, names), key=len, reverse=True)
+
+
+def _texts(several: Any) -> Iterator[str]:
+    """The texts in a list, or in an array or a series of objects."""
+    dtype = getattr(several, "dtype", None)
+    if getattr(dtype, "kind", None) in ("O", "S", "U"):
+        several = several.tolist()
+    if isinstance(several, list | tuple):
+        yield from filter(_is_name, several)
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _are_files(scores: Any) -> bool:
@@ -137,16 +183,21 @@ def says_arguments(
 ) -> Callable[Parameters, Returned]:
     """Let a function of the API raise its errors in the words of Python.
 
-    function : its first argument, or after ``self`` the second, are scores or a path.
+    function : its argument ``scores`` is a path or an array; without one, it takes files
+    alone.
     """
+    parameters = signature(function)
 
     @wraps(function)
     def wrapped(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
         try:
             return function(*args, **kwargs)
         except CalcliError as problem:
-            given: Iterable[Any] = (*args[:2], kwargs.get("scores", 0))
-            spoken = _spoken(problem, has_files=any(map(_are_files, given)))
+            given = parameters.bind(*args, **kwargs).arguments
+            settings: Mapping[str, Any] = kwargs
+            names = _names_like_options([*given.values(), *settings.values()])
+            has_files = _are_files(given.get("scores", "a file"))
+            spoken = _spoken(problem, names, has_files=has_files)
             raise spoken.with_traceback(problem.__traceback__) from None
 
     return wrapped

@@ -732,6 +732,38 @@ def test_errors_speak_of_arguments(work, rows, settings, said):
     assert not re.search(r"--[a-z]|-o |calcli (?!metrics)[a-z]+ ", message)
 
 
+def test_names_are_said_as_they_are(tmp_path, monkeypatch):
+    """They were translated too: a file called method='ts', a class seed=3."""
+    monkeypatch.chdir(tmp_path)
+    z, y = truth(60, 3)
+    for name in ("run --method ts.h5", "calcli fit --by 3.h5", "-o a.npz"):
+        for group in ("", ":test"):
+            with pytest.raises(CalcliError, match=f"^{re.escape(name)}: no such file"):
+                calcli.fit(name + group)
+    fitted = calcli.fit(z, y, "ts")
+    fitted.save("x --force.json")
+    said = r"^x --force\.json: exists already; .* pass force=True to replace it$"
+    with pytest.raises(CalcliError, match=said):
+        fitted.save("x --force.json")
+    words = np.array(["a", "b", "--seed 3"])[y]
+    names = ["a", "b", "(c|d)+"]
+    for labels in (words, words.astype(object), words.tolist()):
+        said = r"has label '--seed 3', expected one of a, b, \(c\|d\)\+$"
+        with pytest.raises(CalcliError, match=said):
+            calcli.fit(z, labels, "ts", class_names=names)
+    with pytest.raises(CalcliError, match="named '--label x'; "):
+        calcli.evaluate(z, y, metrics=["--label x"])
+
+
+def test_labels_in_a_list_are_no_files():
+    """A list of words after scores was taken for names of files."""
+    z, y = truth(60, 3)
+    words = np.array(["a b", "c d", "e f"])[y].tolist()
+    with pytest.raises(CalcliError, match="class_names takes their names") as caught:
+        calcli.fit(z, words)
+    assert "calcli" not in str(caught.value)
+
+
 def test_errors_about_files_keep_their_commands(tmp_path):
     """What settles a file is a command."""
     path = tmp_path / "scores.npz"
