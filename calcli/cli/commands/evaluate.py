@@ -447,8 +447,12 @@ def _check_by_group(results: Sequence[Result], args: EvaluateArgs) -> None:
     """Refuse groups that no calibrator needs. Raises UsageError."""
     methods = [result.method for result in results]
     if methods and not any(map(is_by_group, methods)):
-        reason = ONE_NUMBER if args.only_value else f"{args.no_place_for} groups"
-        raise UsageError(f"--group-by: {reason}, and no calibrator is by group")
+        reason = ONE_NUMBER
+        end = ""
+        if not args.only_value:
+            reason = f"{args.no_place_for} groups"
+            end = "; json has"
+        raise UsageError(f"--group-by: {reason}, and no calibrator is by group{end}")
 
 
 def show(done: Evaluated) -> int:
