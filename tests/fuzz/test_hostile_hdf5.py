@@ -13,7 +13,7 @@ from synthetic import truth
 
 from calcli.errors import DataError
 from calcli.importers.open_any_file import open_data
-from calcli.io import hdf5, probe
+from calcli.io import hdf5, hdf5_crash_test
 from calcli.io.hdf5 import open_file
 
 pytestmark = pytest.mark.slow
@@ -276,11 +276,11 @@ def test_a_heap_without_end_ends(run, tmp_path):
     ],
 )
 def test_what_kills_the_child_is_a_sentence(run, tmp_path, monkeypatch, fate, says):
-    monkeypatch.setattr(probe, "_walk", lambda file: fate())
-    monkeypatch.setattr(probe, "SECONDS", 1)
-    monkeypatch.setattr(probe, "_survived", set())
+    monkeypatch.setattr(hdf5_crash_test, "_walk", lambda file: fate())
+    monkeypatch.setattr(hdf5_crash_test, "SECONDS", 1)
+    monkeypatch.setattr(hdf5_crash_test, "_survived", set())
     # Beside threads, as under pytest-xdist, a slow child is followed by a new interpreter, which knows no such fate.
-    monkeypatch.setattr(probe.threading, "active_count", lambda: 1)
+    monkeypatch.setattr(hdf5_crash_test.threading, "active_count", lambda: 1)
     with pytest.raises(DataError, match=says), open_file(tmp_path / "good.h5"):
         pass
 
@@ -290,14 +290,14 @@ def forks(monkeypatch):
     """Grows by one at every fork. Beside threads, which tests before may have left, every file is looked at alone."""
     forks, fork = [], os.fork
     monkeypatch.setattr(os, "fork", lambda: forks.append(1) or fork())
-    monkeypatch.setattr(probe, "_survived", set())
-    monkeypatch.setattr(probe.threading, "active_count", lambda: 1)
+    monkeypatch.setattr(hdf5_crash_test, "_survived", set())
+    monkeypatch.setattr(hdf5_crash_test.threading, "active_count", lambda: 1)
     return forks
 
 
 def test_an_ordinary_file_is_looked_at_once(run, tmp_path, forks):
     for _ in range(2):
-        probe.probe(tmp_path / "good.h5")
+        hdf5_crash_test.probe(tmp_path / "good.h5")
     assert len(forks) == 1
 
 
@@ -311,8 +311,10 @@ def test_a_child_that_waits_for_a_processor_is_waited_for(
         while time.process_time() < end:
             pass
 
-    monkeypatch.setattr(probe, "_walk", work)
-    assert probe._forked([tmp_path / "good.h5"], 5, 0.05) == probe.FINE
+    monkeypatch.setattr(hdf5_crash_test, "_walk", work)
+    assert (
+        hdf5_crash_test._forked([tmp_path / "good.h5"], 5, 0.05) == hdf5_crash_test.FINE
+    )
 
 
 def test_many_files_are_looked_at_by_one_child_and_the_one_that_kills_it_is_named(
@@ -324,10 +326,10 @@ def test_many_files_are_looked_at_by_one_child_and_the_one_that_kills_it_is_name
     with open_data([str(shard) for shard in shards]) as rows:
         assert rows.n == 20 * N
     assert len(forks) == 1
-    monkeypatch.setattr(probe, "_survived", set())
-    walk = probe._walk
+    monkeypatch.setattr(hdf5_crash_test, "_survived", set())
+    walk = hdf5_crash_test._walk
     monkeypatch.setattr(
-        probe,
+        hdf5_crash_test,
         "_walk",
         lambda file: (
             os.kill(os.getpid(), 11) if "shard7" in file.filename else walk(file)
@@ -367,32 +369,32 @@ def crowd():
 def test_threads_beside_it_are_no_reason_to_open_a_file_unseen(
     run, tmp_path, monkeypatch, crowd
 ):
-    monkeypatch.setattr(probe, "_survived", set())
-    probe.probe(tmp_path / "good.h5")
-    assert probe._survived
-    monkeypatch.setattr(probe, "_walk", lambda file: os.kill(os.getpid(), 11))
-    monkeypatch.setattr(probe, "_survived", set())
+    monkeypatch.setattr(hdf5_crash_test, "_survived", set())
+    hdf5_crash_test.probe(tmp_path / "good.h5")
+    assert hdf5_crash_test._survived
+    monkeypatch.setattr(hdf5_crash_test, "_walk", lambda file: os.kill(os.getpid(), 11))
+    monkeypatch.setattr(hdf5_crash_test, "_survived", set())
     with pytest.raises(DataError, match="HDF5 crashes on it"):
-        probe.probe(tmp_path / "good.h5")
+        hdf5_crash_test.probe(tmp_path / "good.h5")
 
 
 def test_a_child_that_waits_for_a_lock_is_replaced_by_a_new_interpreter(
     run, tmp_path, monkeypatch, crowd
 ):
-    monkeypatch.setattr(probe, "PATIENCE", 0.2)
-    monkeypatch.setattr(probe, "_walk", lambda file: crowd.acquire())
-    monkeypatch.setattr(probe, "_survived", set())
-    probe.probe(tmp_path / "good.h5")
-    assert probe._survived
+    monkeypatch.setattr(hdf5_crash_test, "PATIENCE", 0.2)
+    monkeypatch.setattr(hdf5_crash_test, "_walk", lambda file: crowd.acquire())
+    monkeypatch.setattr(hdf5_crash_test, "_survived", set())
+    hdf5_crash_test.probe(tmp_path / "good.h5")
+    assert hdf5_crash_test._survived
     endless(tmp_path / "x.h5")
-    start = probe.start
+    start = hdf5_crash_test.start
     monkeypatch.setattr(
-        probe,
+        hdf5_crash_test,
         "start",
         lambda code, *more, **how: start("import os; os.kill(os.getpid(), 11)"),
     )
     with pytest.raises(DataError, match="HDF5 crashes on it"):
-        probe.probe(tmp_path / "x.h5")
+        hdf5_crash_test.probe(tmp_path / "x.h5")
 
 
 # ---- columns and attributes of other kinds than they should be
