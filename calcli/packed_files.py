@@ -4,6 +4,8 @@ Its modules are imported when a file needs one: Python may have been built witho
 """
 
 import re
+from collections.abc import Callable
+from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,6 +18,9 @@ BEGINNINGS = {
 
 HEAD_BYTES = 10
 """First bytes of a file by which it is known to be packed."""
+
+PIECE_BYTES = 1 << 16
+"""Packed bytes that are read at once."""
 
 
 def packing_of(head: bytes) -> str | None:
@@ -35,16 +40,68 @@ def open_packed(file: Path | BinaryIO, packing: str) -> Any:
     Reading a broken file raises one of ``unpacking_errors``.
     """
     if packing == ".bz2":
-        import bz2
+        from bz2 import BZ2Decompressor
 
-        return bz2.open(file)
+        return BufferedReader(Streams(file, BZ2Decompressor))
     if packing == ".xz":
-        import lzma
+        from lzma import LZMADecompressor
 
-        return lzma.open(file)
+        return BufferedReader(Streams(file, LZMADecompressor))
     import gzip
 
     return gzip.open(file)
+
+
+class Streams(RawIOBase):
+    """What bzip2 or xz has packed in a file, in one stream or several.
+
+    A broken stream behind a sound one is an error: ``bz2.open`` and ``lzma.open`` leave
+    it out. Zeros between streams are padding.
+    """
+
+    def __init__(self, file: Path | BinaryIO, begin: Callable[[], Any]) -> None:
+        """begin : makes what unpacks one stream."""
+        super().__init__()
+        self._is_own = isinstance(file, Path)
+        self._file = file.open("rb") if isinstance(file, Path) else file
+        self._begin = begin
+        self._stream = begin()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer with the next bytes; 0 at the end of the last stream."""
+        while True:
+            piece = b""
+            if self._stream.eof:
+                piece = self._next_stream()
+                if not piece:
+                    return 0
+                self._stream = self._begin()
+            elif self._stream.needs_input:
+                piece = self._file.read(PIECE_BYTES)
+                if not piece:
+                    raise EOFError("the file ends in the middle of a stream")
+            data = self._stream.decompress(piece, len(buffer))
+            if data:
+                buffer[: len(data)] = data
+                return len(data)
+
+    def _next_stream(self) -> bytes:
+        """The first bytes of the next stream; none at the end of the file."""
+        piece = self._stream.unused_data or self._file.read(PIECE_BYTES)
+        while piece:
+            beginning = piece.lstrip(b"\0")
+            if beginning:
+                return bytes(beginning)
+            piece = self._file.read(PIECE_BYTES)
+        return b""
+
+    def close(self) -> None:
+        if self._is_own:
+            self._file.close()
+        super().close()
 
 
 def unpacking_errors(packing: str) -> tuple[type[Exception], ...]:

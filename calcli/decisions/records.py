@@ -6,7 +6,7 @@ Files may be packed by gzip, bzip2 or xz.
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from io import BufferedReader
+from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -165,7 +165,7 @@ def _wrapped(value: Mapping[str, Any]) -> Wrapped | None:
 def _whole(path: Path) -> list[Record]:
     """Records of a file that is one JSON value. Raises DataError."""
     with opened(path) as file:
-        is_packed = not isinstance(file, BufferedReader)
+        is_packed = not isinstance(getattr(file, "raw", None), FileIO)
         data = file.read(LONGEST_UNPACKED if is_packed else -1)
     if is_packed and len(data) == LONGEST_UNPACKED:
         raise DataError(f"{path}: unpacks to more than 1 GiB; write a record a line")

@@ -351,6 +351,27 @@ def test_packed_tables_and_broken_ones(tmp_path, out, ending):
 
 
 @pytest.mark.parametrize("ending", PACKERS)
+def test_files_packed_in_several_streams(tmp_path, out, ending):
+    """As pbzip2 and ``cat`` write them. A broken second stream had been left out."""
+    pack = PACKERS[ending]
+    packed = tmp_path / f"t.csv.{ending}"
+    head = "label,logits_a,logits_b\n"
+    lines = [f"{i % 2},{i},{i / 2}\n" for i in range(20000)]
+    streams = [
+        pack((head + "".join(lines[:15000])).encode()),
+        pack("".join(lines[15000:]).encode()),
+    ]
+    packed.write_bytes(b"".join(streams))
+    assert bring(packed, out)["logits"][:, 0].tolist() == list(range(20000))
+    packed.write_bytes(streams[0] + bytes(8) + streams[1] + bytes(4))  # with padding
+    assert bring(packed, out)["logits"].shape == (20000, 2)
+    for second in (b"\1" + streams[1][1:], streams[1][:-3], streams[1][:5], b"more"):
+        packed.write_bytes(streams[0] + second)
+        with pytest.raises(DataError, match=rf"t\.csv\.{ending}: cannot be unpacked"):
+            bring(packed, out)
+
+
+@pytest.mark.parametrize("ending", PACKERS)
 def test_packed_json_lines_in_a_folder(tmp_path, out, ending):
     lines = "".join(
         json.dumps({"logits": [i, i / 2], "label": i % 2}) + "\n" for i in range(50)
