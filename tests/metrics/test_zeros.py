@@ -82,6 +82,17 @@ def test_unrounded_numbers_are_rounded_by_their_type(dtype):
         assert found(p.astype(np.float64)).steps == (SMALLEST[dtype],)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "total"), [(np.float16, 1.0), (np.float32, 1.0 - 2.0**-12)]
+)
+def test_rows_are_divided_by_what_their_type_does_not_round(dtype, total):
+    """docs/formats.md: these 1 - 2**-12 are rounding in float16, and not in float32."""
+    p = np.array([[0.5, 0.25, 0.25 - 2.0**-12]], dtype=dtype)
+    table = collect(ArrayRows(p, np.array([1]), "probs"))
+    assert table.confidence.tolist() == [0.5 / total]
+    assert table.nll[0] == pytest.approx(-np.log(0.25 / total), rel=1e-14)
+
+
 def test_bfloat16_shows_in_float32():
     words = model(k=5)[0].astype(np.float32).view(np.uint32) & 0xFFFF0000
     assert found(words.view(np.float32)).steps == (2.0**-133,)
