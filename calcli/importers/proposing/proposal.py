@@ -167,9 +167,11 @@ def _kind_of(
     if proof.kind and (are_named or _are_scores(score, label, arrays)):
         return proof
     if label is not None:
-        shape = tuple(arrays.load(score.path).shape)
+        scores = arrays.load(score.path)
         labels = arrays.load(label.path)
-        refuse_classes_first(shape, tuple(labels.shape), f"{where}: {score.path}")
+        if scores is not None and labels is not None:  # else they cannot be read
+            shape = tuple(scores.shape)
+            refuse_classes_first(shape, tuple(labels.shape), f"{where}: {score.path}")
     what = f"{score.path!r} holds"
     if is_generated(score):
         what = "the columns hold"
