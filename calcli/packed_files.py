@@ -5,6 +5,7 @@ Its modules are imported when a file needs one: Python may have been built witho
 
 import re
 from collections.abc import Callable
+from functools import partial
 from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,6 +22,9 @@ HEAD_BYTES = 10
 
 PIECE_BYTES = 1 << 16
 """Packed bytes that are read at once."""
+
+MOST_MEMORY = 256 << 20
+"""Bytes that unpacking xz may take, as the file asks for; ``xz -9`` makes 65 MiB of it."""
 
 
 def packing_of(head: bytes) -> str | None:
@@ -46,7 +50,8 @@ def open_packed(file: Path | BinaryIO, packing: str) -> Any:
     if packing == ".xz":
         from lzma import LZMADecompressor
 
-        return BufferedReader(Streams(file, LZMADecompressor))
+        begin = partial(LZMADecompressor, memlimit=MOST_MEMORY)
+        return BufferedReader(Streams(file, begin))
     import gzip
 
     return gzip.open(file)

@@ -5,6 +5,7 @@ import gzip
 import json
 import lzma
 import re
+import zlib
 from pathlib import Path
 
 import h5py
@@ -369,6 +370,25 @@ def test_files_packed_in_several_streams(tmp_path, out, ending):
         packed.write_bytes(streams[0] + second)
         with pytest.raises(DataError, match=rf"t\.csv\.{ending}: cannot be unpacked"):
             bring(packed, out)
+
+
+def test_xz_files_ask_for_no_more_memory_than_xz_itself_makes_use_of(tmp_path, out):
+    """The header of a file of a few bytes may ask for 4 GiB (byte 40 of its code).
+
+    The block header of the .xz file format, section 3.1: size, flags, filter 0x21, one
+    byte of properties, which is the size of the dictionary, padding, and its CRC32.
+    """
+    import lzma
+
+    text = "label,logits_a,logits_b\n" + "".join(f"{i % 2},{i},0\n" for i in range(9))
+    content = bytearray(lzma.compress(text.encode()))
+    assert content[14:16] == b"\x21\x01"
+    content[16] = 40
+    content[20:24] = zlib.crc32(bytes(content[12:20])).to_bytes(4, "little")
+    packed = tmp_path / "t.csv.xz"
+    packed.write_bytes(content)
+    with pytest.raises(DataError, match=r"t\.csv\.xz: cannot be unpacked.*[Mm]emory"):
+        bring(packed, out)
 
 
 @pytest.mark.parametrize("ending", PACKERS)
