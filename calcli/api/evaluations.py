@@ -17,6 +17,7 @@ from calcli.api.arguments import (
     groups_of,
     open_held_out,
     path_of,
+    warn_all,
 )
 from calcli.api.calibrators import FittedCalibrator, artifacts_of
 from calcli.api.tables import check_index
@@ -170,7 +171,7 @@ def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
     checked_settings = checked(MetricSettings, settings)
     norm = checked_settings.norm
     norm_of("max" if math.isinf(norm) else str(norm))  # refuses others
-    _refuse_unused(names, settings)
+    _warn_of_unused(names, settings)
     program = checked_settings.compat
     if program is not None and program not in PROGRAMS:
         raise unknown_name("program", program, PROGRAMS)
@@ -182,19 +183,22 @@ def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
     )
 
 
-def _refuse_unused(names: Sequence[str] | None, settings: Mapping[str, Any]) -> None:
-    """Raise UsageError for a setting on which none of the metrics named depends.
+def _warn_of_unused(names: Sequence[str] | None, settings: Mapping[str, Any]) -> None:
+    """Warn of settings on which none of the metrics named depends.
 
-    label : also chooses what is compared by group.
+    A program may hand the same settings to every call. label : also chooses what is
+    compared by group.
     """
     if not names:
         return
     unused = settings_of(metric_names()) - settings_of(names) - {"label"}
     for name in settings:
         if name in unused:
-            raise UsageError(
-                f"{name} has no effect here: no metric that is asked for depends on it;"
-                f" see calcli metrics {names[0]}"
+            warn_all(
+                [
+                    f"{name} has no effect here: no metric that is asked for depends on"
+                    f" it; see calcli metrics {names[0]}"
+                ]
             )
 
 

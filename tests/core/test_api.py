@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -711,8 +712,6 @@ def mistakes():
     decision = {"style": "decision"}
     yield "style", calcli.diagram, (z, y), decision, "^style='decision' is for two"
     yield "folds", calcli.compare, (z[:4], y[:4]), {"folds": 9}, "^folds=9: "
-    unused = {"metrics": "net_benefit", "threshold": 0.3}  # it is net_benefit(0.3)
-    yield "unused", calcli.evaluate, (z, y), unused, "^threshold has no effect here"
     pair = np.concatenate([z, 9 * z])
     by_site = calcli.fit(pair, [*y, *y], "ts", groups=np.repeat(["a", "b"], 60))
     yield "groups", calcli.evaluate, (z, y, by_site), {}, "by 'group'; pass groups="
@@ -730,6 +729,16 @@ def test_errors_speak_of_arguments(work, rows, settings, said):
     message = str(caught.value)
     assert re.search(said, message)
     assert not re.search(r"--[a-z]|-o |calcli (?!metrics)[a-z]+ ", message)
+
+
+def test_a_setting_without_effect_is_warned_of():
+    """It was left aside without a word; net_benefit(0.3) is what was meant."""
+    z, y = truth(60, 2)
+    with pytest.warns(UserWarning, match="^threshold has no effect here"):
+        calcli.evaluate(z, y, metrics="net_benefit", threshold=0.3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        calcli.evaluate(z, y, metrics="ece", bins=9, label="positive")
 
 
 def test_names_are_said_as_they_are(tmp_path, monkeypatch):
