@@ -1,4 +1,6 @@
-"""What an evaluation is asked for: rows, calibrators, metrics and settings."""
+"""What an evaluation is asked for: ``Subject`` (rows), ``Candidate`` (a calibrator)
+and ``Plan`` (metrics and settings).
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
