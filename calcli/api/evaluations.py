@@ -192,14 +192,14 @@ def _warn_of_unused(names: Sequence[str] | None, settings: Mapping[str, Any]) ->
     if not names:
         return
     unused = settings_of(metric_names()) - settings_of(names) - {"label"}
+    notes = []
     for name in settings:
         if name in unused:
-            warn_all(
-                [
-                    f"{name} has no effect here: no metric that is asked for depends on"
-                    f" it; see calcli metrics {names[0]}"
-                ]
+            notes.append(
+                f"{name} has no effect here: no metric that is asked for depends on it;"
+                f" see calcli metrics {names[0]}"
             )
+    warn_all(notes)
 
 
 @dataclass(frozen=True)
