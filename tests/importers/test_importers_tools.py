@@ -561,11 +561,13 @@ def test_the_scores_of_many_classes_are_held_against_labels_in_little_memory():
     labels = np.arange(4096)
     scores[labels, labels] = 1.0
     tracemalloc.start()
-    answers = Answers.of(scores, labels, ())
+    answers = Answers(scores, labels, ())
+    readings = answers.compared(labels - 1)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert (answers.labels == answers.prediction).all()
-    assert (answers.smallest, answers.largest) == (0, 4095)
+    assert readings == (4096, 0, 4096)
+    assert answers.have_places(0, 4096)
+    assert not answers.have_places(0, 4095)
     assert peak < 8 << 20
 
 

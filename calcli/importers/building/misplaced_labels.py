@@ -2,101 +2,96 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.evidence.label_evidence import SURE
+from calcli.importers.evidence.label_evidence import SURE, agreement
 from calcli.items import counts_up
-from calcli.numerics import AnyArray, IntArray
+from calcli.numerics import BoolArray, IntArray
+from calcli.records import cached_property
 
-MOST_COMPARED = 1 << 13
-"""Rows whose largest score is held against their label."""
-
-MOST_BYTES = 64 << 20
-"""Bytes of the scores of these rows, of which there are fewer with many classes."""
-
-PIECES = 64
-"""Pieces of the file from which they come: rows may be sorted by their labels."""
+NO_CLASS = -1
+"""Label of rows that are left out of a comparison."""
 
 FEWEST_CLASSES = 3
 """Of two classes the scores may be wrong more often than not for other reasons."""
 
 
-class Answers(NamedTuple):
-    """Labels of some rows, and the column of the largest score of each.
+@dataclass(frozen=True)
+class Answers:
+    """Scores (n, k) and their labels (n,), of which some are ignored."""
 
-    smallest, largest : of the labels of all rows; 0 and -1 where there are none.
-    """
-
+    scores: Any
     labels: IntArray
-    prediction: IntArray
-    smallest: int
-    largest: int
+    ignore: Sequence[float]
 
-    @classmethod
-    def of(cls, scores: Any, labels: AnyArray, ignore: Sequence[float]) -> "Answers":
-        """Answers of rows all over the file that have one largest score and a label
-        that is not to be ignored.
-        """
-        some = []
-        predictions = []
-        for rows in _compared_rows(
-            len(labels), scores.shape[1] * scores.dtype.itemsize
-        ):
-            block = np.asarray(scores[rows])
-            is_largest = block == block.max(axis=1, keepdims=True)
-            has_one = np.count_nonzero(is_largest, axis=1) == 1
-            is_used = has_one & ~np.isin(labels[rows], ignore)
-            some.append(labels[rows][is_used])
-            predictions.append(is_largest[is_used].argmax(axis=1))
-        used = labels[~np.isin(labels, ignore)]
-        return cls(
-            labels=np.concatenate(some),
-            prediction=np.concatenate(predictions),
-            smallest=int(used.min()) if len(used) else 0,
-            largest=int(used.max()) if len(used) else -1,
+    @cached_property
+    def is_used(self) -> BoolArray:
+        """Mask of the rows whose label is not ignored."""
+        return ~np.isin(self.labels, self.ignore)
+
+    def have_places(self, first: int, k: int) -> bool:
+        """True if there are labels, all from ``first`` to less than k."""
+        used = self.labels[self.is_used]
+        return len(used) > 0 and bool(used.min() >= first and used.max() < k)
+
+    def compared(self, others: IntArray) -> "Readings":
+        """The labels beside other labels of the same rows."""
+        return Readings(
+            as_given=self._hits(self.labels),
+            otherwise=self._hits(others),
+            n=int(self.is_used.sum()),
         )
 
-    def share(self, labels: IntArray) -> float:
-        """How often the prediction is one of these labels."""
-        return float((self.prediction == labels).mean())
+    def _hits(self, labels: IntArray) -> int:
+        """In how many rows in use the largest score is that of the label."""
+        used = np.where(self.is_used, labels, NO_CLASS)
+        return agreement(self.scores, used).hits
 
-    def fit_better(self, others: IntArray) -> bool:
-        """True if other labels are the prediction far more often than these are.
 
-        The exact counts of rows that only one of them explains differ by more than
-        they vary (McNemar 1947).
+class Readings(NamedTuple):
+    """In how many of n rows the largest score is that of the label, as given and read
+    otherwise.
+    """
+
+    as_given: int
+    otherwise: int
+    n: int
+
+    @property
+    def fits_better(self) -> bool:
+        """True if the other reading fits far more often.
+
+        The counts of rows that one reading explains differ by more than they vary
+        (McNemar 1947); rows that both explain, by ties, make it more careful.
         """
-        n_others = np.count_nonzero(self.prediction == others)
-        n_given = np.count_nonzero(self.prediction == self.labels)
-        return bool(n_others - n_given > SURE * np.sqrt(n_others + n_given))
+        difference = self.otherwise - self.as_given
+        return difference > SURE * sqrt(self.otherwise + self.as_given)
 
-
-def _compared_rows(n: int, row_bytes: int) -> list[slice]:
-    """Pieces of n rows of so many bytes, evenly apart; all rows where they are few."""
-    n_compared = min(MOST_COMPARED, max(PIECES, MOST_BYTES // row_bytes))
-    if n <= n_compared:
-        return [slice(0, n)]
-    size = n_compared // PIECES
-    starts = np.linspace(0, n - size, PIECES).astype(int).tolist()
-    return [slice(start, start + size) for start in starts]
+    @property
+    def shares(self) -> tuple[str, str]:
+        """Percentages of the rows, otherwise and as given."""
+        return f"{self.otherwise / self.n:.1%}", f"{self.as_given / self.n:.1%}"
 
 
 def refuse_counted_from_1(answers: Answers, k: int, where: str) -> None:
     """Raise DataError for labels 1 to less than k that are the prediction plus 1."""
-    labels = answers.labels
-    if k < FEWEST_CLASSES or answers.smallest < 1 or answers.largest >= k:
+    if k < FEWEST_CLASSES or not answers.have_places(1, k):
         return
-    if not answers.fit_better(labels - 1):
+    readings = answers.compared(answers.labels - 1)
+    if not readings.fits_better:
         return
+    otherwise, as_given = readings.shares
     from_1 = ",".join(map(str, range(1, k + 1)))
     from_0 = ",".join(map(str, range(k)))
     raise DataError(
         f"{where}: do the labels count from 1? None is 0, and the largest score is that"
-        f" of the label minus 1 in {answers.share(labels - 1):.1%} of the rows, of the"
-        f" label in {answers.share(labels):.1%}; --class-names {from_1} counts from 1,"
+        f" of the label minus 1 in {otherwise} of the rows, of the label in {as_given};"
+        f" --class-names {from_1} counts from 1,"
         f" --class-names {from_0} from 0",
         option=["--class-names", from_1],
     )
@@ -114,17 +109,17 @@ def refuse_sorted_names(
     order = np.array(sorted(range(k), key=names.__getitem__))
     if k < FEWEST_CLASSES or len(columns) != k or (order == np.arange(k)).all():
         return
-    labels = answers.labels
-    are_places = answers.smallest >= 0 and 0 <= answers.largest < k
-    if counts_up(sorted(names)) or not are_places:
+    if counts_up(sorted(names)) or not answers.have_places(0, k):
         return
-    if not answers.fit_better(order[labels]):
+    readings = answers.compared(order[answers.labels.clip(0, k - 1)])
+    if not readings.fits_better:
         return
+    otherwise, as_given = readings.shares
     in_order = ",".join(columns[place] for place in order)
     raise DataError(
         f"{where}: do the labels number the classes in the order of their names? The"
-        f" largest score is that of the label so in {answers.share(order[labels]):.1%}"
-        f" of the rows, in the order of the columns in {answers.share(labels):.1%};"
+        f" largest score is that of the label so in {otherwise} of the rows, in the"
+        f" order of the columns in {as_given};"
         f" --scores {shlex.quote(in_order)} takes them so,"
         f" --class-names {shlex.quote(','.join(names))} in the order of the columns",
         option=["--scores", in_order],

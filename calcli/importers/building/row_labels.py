@@ -183,7 +183,7 @@ class _LabelledRows:
         """
         if self.is_binary or self.are_indices or self.request.class_names:
             return
-        answers = Answers.of(self.scores, labels, self.ignore)
+        answers = Answers(self.scores, labels, self.ignore)
         refuse_counted_from_1(answers, self.k, self.column.where)
         names = self.classes.names
         if names and self.are_named_by_headers and not self.request.scores:
